@@ -1,0 +1,88 @@
+"""The operators `pwcflow::cost_volume` and `pwcflow::cost_volume_backward`."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pwcflow.ops import launch, reference
+from pwcflow.ops.reference import COST_VOLUME_CHANNELS
+
+
+def cost_volume(first: Tensor, second: Tensor) -> Tensor:
+    """Return how well each pixel of `first` matches its 9 x 9 neighbours in `second`.
+
+    Args:
+        first: features of the first image, (N, C, H, W); float16, bfloat16, float32 or float64;
+            any strides.
+        second: features of the second image, warped to the first; same shape, dtype, device.
+
+    Returns:
+        (N, 81, H, W), contiguous, in the dtype of the inputs. Channel (dy + 4) * 9 + (dx + 4) is
+        the mean over C of first[y, x] * second[y + dy, x + dx], with 0 outside the image. Sums
+        are taken in float32 (float64 for float64).
+
+    Raises:
+        ValueError: the shapes, dtypes or devices differ, or are not what is described above.
+
+    Source: Sun et al., PWC-Net, CVPR 2018, section 3, "Cost volume layer" (arXiv 1709.02371).
+    """
+    if first.ndim != 4 or first.shape != second.shape:
+        raise ValueError(
+            "first and second must have one shape (N, C, H, W), but they are "
+            f"{tuple(first.shape)} and {tuple(second.shape)}"
+        )
+    if first.dtype != second.dtype or first.device != second.device:
+        raise ValueError(
+            "first and second must have one dtype and device, but they are "
+            f"{first.dtype} on {first.device} and {second.dtype} on {second.device}"
+        )
+    if first.shape[1] == 0:
+        raise ValueError("the mean over C needs at least one channel")
+    if first.dtype not in launch.SCALAR_TYPES:
+        allowed = ", ".join(str(dtype) for dtype in launch.SCALAR_TYPES)
+        raise ValueError(f"dtype must be one of {allowed}, but it is {first.dtype}")
+    volume: Tensor = _cost_volume(first, second)
+    return volume
+
+
+@torch.library.custom_op("pwcflow::cost_volume", mutates_args=(), device_types="cuda")
+def _cost_volume(first: Tensor, second: Tensor) -> Tensor:
+    if not launch.available(first):
+        return reference.cost_volume(first, second)
+    return launch.cost_volume(first, second)
+
+
+@torch.library.custom_op("pwcflow::cost_volume_backward", mutates_args=(), device_types="cuda")
+def _cost_volume_backward(grad: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    if not launch.available(first):
+        return reference.cost_volume_backward(grad, first, second)
+    return launch.cost_volume_backward(grad, first, second)
+
+
+_cost_volume.register_kernel("cpu")(reference.cost_volume)
+_cost_volume_backward.register_kernel("cpu")(reference.cost_volume_backward)
+
+
+@_cost_volume.register_fake
+def _(first: Tensor, second: Tensor) -> Tensor:
+    n, _, h, w = first.shape
+    return first.new_empty((n, COST_VOLUME_CHANNELS, h, w))
+
+
+@_cost_volume_backward.register_fake
+def _(grad: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    return first.new_empty(first.shape), second.new_empty(second.shape)
+
+
+def _save_inputs(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+    first, second = ctx.saved_tensors
+    gradients: tuple[Tensor, Tensor] = _cost_volume_backward(grad, first, second)
+    return gradients
+
+
+_cost_volume.register_autograd(_backward, setup_context=_save_inputs)

@@ -1,0 +1,54 @@
+"""The cost volume and its gradients in plain torch: the CPU kernel, and what CUDA is tested by."""
+
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+MAX_DISPLACEMENT = 4
+"""How far the cost volume looks in each direction, in pixels of its pyramid level."""
+COST_VOLUME_CHANNELS = (2 * MAX_DISPLACEMENT + 1) ** 2
+
+
+def cost_volume(first: Tensor, second: Tensor) -> Tensor:
+    """Return the cost volume of two (N, C, H, W) tensors; see `pwcflow.ops.cost_volume`."""
+    n, c, h, w = first.shape
+    padded = _padded(second)
+    volume = first.new_empty((n, COST_VOLUME_CHANNELS, h, w))
+    for channel, dy, dx in _displacements():
+        product = first * padded[:, :, dy : dy + h, dx : dx + w]
+        volume[:, channel] = product.sum(1, dtype=_sum_dtype(first)) / c
+    return volume
+
+
+def cost_volume_backward(grad: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the gradients of `first` and `second` for the gradient `grad` of their volume."""
+    _, c, h, w = first.shape
+    dtype = _sum_dtype(first)
+    padded = _padded(second).to(dtype)
+    grad_first = torch.zeros_like(first, dtype=dtype, memory_format=torch.contiguous_format)
+    grad_padded = torch.zeros_like(padded, memory_format=torch.contiguous_format)
+    for channel, dy, dx in _displacements():
+        weight = grad[:, channel : channel + 1].to(dtype) / c
+        grad_first += weight * padded[:, :, dy : dy + h, dx : dx + w]
+        grad_padded[:, :, dy : dy + h, dx : dx + w] += weight * first
+    d = MAX_DISPLACEMENT
+    grad_second = grad_padded[:, :, d : d + h, d : d + w]
+    return grad_first.to(first.dtype), grad_second.to(second.dtype).contiguous()
+
+
+def _displacements() -> Iterator[tuple[int, int, int]]:
+    """Yield (channel, row, column) of each window of the padded second tensor."""
+    side = 2 * MAX_DISPLACEMENT + 1
+    for channel in range(side * side):
+        yield channel, channel // side, channel % side
+
+
+def _padded(feature: Tensor) -> Tensor:
+    return F.pad(feature, (MAX_DISPLACEMENT,) * 4)
+
+
+def _sum_dtype(feature: Tensor) -> torch.dtype:
+    """Return the dtype of the sums: float32 for the halves, their own for the others."""
+    return torch.promote_types(feature.dtype, torch.float32)

@@ -1,0 +1,168 @@
+"""The cost volume against hand-worked values, autograd and its own plain-torch reference."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from pwcflow.ops import cost_volume, launch, reference
+from pwcflow.ops.cost_volume import _cost_volume, _cost_volume_backward
+
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+# Odd sizes, one channel, C no multiple of a warp, the pyramid's widest level, a batch, no pixels.
+SHAPES = [(0, 3, 4, 4), (2, 3, 0, 4), (1, 1, 1, 1), (3, 33, 5, 7), (1, 196, 7, 17), (3, 16, 33, 65)]
+# ‖error‖ / ‖reference‖: a few roundings of each dtype.
+TOLERANCES = {
+    torch.float64: 1e-13,
+    torch.float32: 1e-6,
+    torch.float16: 1e-3,
+    torch.bfloat16: 1e-2,
+}
+
+
+def features(shape, device, dtype, *, seed=0, requires_grad=False):
+    generator = torch.Generator().manual_seed(seed)
+    pair = (torch.randn(shape, generator=generator, dtype=torch.float64) for _ in range(2))
+    return tuple(t.to(device, dtype).requires_grad_(requires_grad) for t in pair)
+
+
+def shifted_products(first: Tensor, second: Tensor) -> Tensor:
+    """The definition, pixel by pixel: independent of the padding the reference uses."""
+    n, c, h, w = first.shape
+    volume = torch.zeros(n, 81, h, w, dtype=torch.float64)
+    for dy in range(-4, 5):
+        for dx in range(-4, 5):
+            for y in range(max(0, -dy), min(h, h - dy)):
+                for x in range(max(0, -dx), min(w, w - dx)):
+                    dot = (first[:, :, y, x] * second[:, :, y + dy, x + dx]).sum(1)
+                    volume[:, (dy + 4) * 9 + (dx + 4), y, x] = dot / c
+    return volume
+
+
+def relative_error(actual: Tensor, expected: Tensor) -> float:
+    actual, expected = actual.detach().double().cpu(), expected.detach().double().cpu()
+    assert actual.shape == expected.shape
+    if expected.numel() == 0:
+        return 0.0
+    error = (actual - expected).norm() / expected.norm().clamp_min(1e-300)
+    return math.inf if error.isnan() else float(error)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("channels", [16, 32, 64, 96, 128, 196])
+def test_constant_features_cost_one_at_every_pyramid_width_because_it_is_a_mean(channels, device):
+    ones = torch.ones(1, channels, 9, 9, device=device)
+    volume = cost_volume(ones, ones)
+    assert torch.equal(volume[0, :, 4, 4], torch.ones(81, device=device))
+    assert volume[0, 0, 0, 0] == 0  # up and left of the corner lies outside
+    assert volume[0, 80, 0, 0] == 1
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_channels_run_over_dy_then_dx(device):
+    first, second = torch.ones(1, 1, 9, 9, device=device), torch.zeros(1, 1, 9, 9, device=device)
+    second[..., 3, 6] = 1.0  # one up and two right of the centre (4, 4)
+    assert cost_volume(first, second)[0, :, 4, 4].argmax() == (4 - 1) * 9 + (4 + 2)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("shape", [(2, 3, 5, 7), (1, 2, 12, 3)], ids=str)
+def test_equals_the_definition_pixel_by_pixel(shape, device):
+    first, second = features(shape, "cpu", torch.float64)
+    expected = shifted_products(first, second)
+    actual = cost_volume(first.to(device), second.to(device))
+    assert relative_error(actual, expected) < TOLERANCES[torch.float64]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_forward_and_both_gradients_match_the_double_reference(shape, dtype, device):
+    first, second = features(shape, device, dtype, requires_grad=True)
+    volume = cost_volume(first, second)
+    grad = torch.randn(volume.shape, generator=torch.Generator().manual_seed(1)).to(device, dtype)
+    volume.backward(grad)
+    wide_first, wide_second = (t.detach().double().requires_grad_() for t in (first, second))
+    padded = torch.nn.functional.pad(wide_second, (4, 4, 4, 4))
+    h, w = shape[2:]
+    expected = torch.stack(
+        [
+            (wide_first * padded[:, :, dy : dy + h, dx : dx + w]).mean(1)
+            for dy in range(9)
+            for dx in range(9)
+        ],
+        dim=1,
+    )
+    expected.backward(grad.double())  # autograd's own gradients, not our formula
+    assert relative_error(volume, expected) <= TOLERANCES[dtype]
+    assert relative_error(first.grad, wide_first.grad) <= TOLERANCES[dtype]
+    assert relative_error(second.grad, wide_second.grad) <= TOLERANCES[dtype]
+    assert volume.dtype == first.grad.dtype == second.grad.dtype == dtype
+
+
+def _views(shape, device):
+    """Views that hold the same values as their contiguous copies, under other strides."""
+    n, c, h, w = shape
+    big_first, big_second = features((n, c + 1, h, w), device, torch.float32)
+    yield "cut off a channel", big_first[:, :-1], big_second[:, :-1]
+    first, second = features((n, h, w, c), device, torch.float32)
+    yield "permuted", first.permute(0, 3, 1, 2), second.permute(0, 3, 1, 2)
+    first, second = features(shape, device, torch.float32)
+    yield (
+        "channels last",
+        first.contiguous(memory_format=torch.channels_last),
+        second.contiguous(memory_format=torch.channels_last),
+    )
+    first, second = features((n, c, 2 * h + 1, 3 * w), device, torch.float32)
+    yield "strided crop", first[:, :, 1::2, ::3], second[:, :, 1::2, ::3]
+    first, second = features((1, c, h, 1), device, torch.float32)
+    yield "expanded", first.expand(n, c, h, w), second.expand(n, c, h, w)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_non_contiguous_batches_give_what_their_contiguous_copies_give(device):
+    for name, first, second in _views((2, 35, 6, 11), device):
+        assert not (first.is_contiguous() and second.is_contiguous()), name
+        expected = cost_volume(first.contiguous(), second.contiguous())
+        assert relative_error(cost_volume(first, second), expected) < 1e-6, name
+        grad = torch.randn_like(expected).transpose(2, 3).contiguous().transpose(2, 3)
+        actual = _cost_volume_backward(grad, first, second)
+        wanted = _cost_volume_backward(grad.contiguous(), first.contiguous(), second.contiguous())
+        for one, other in zip(actual, wanted, strict=True):
+            assert relative_error(one, other) < 1e-6, name
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_gradcheck_in_double_precision(device):
+    first, second = features((2, 3, 4, 5), device, torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(cost_volume, (first, second))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("requires_grad", [False, True])
+def test_opcheck_of_both_operators(device, requires_grad):
+    first, second = features((2, 3, 4, 5), device, torch.float32, requires_grad=requires_grad)
+    torch.library.opcheck(_cost_volume, (first, second))
+    grad = torch.randn(2, 81, 4, 5, device=device)
+    torch.library.opcheck(_cost_volume_backward, (grad, first.detach(), second.detach()))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "problem"),
+    [
+        (torch.ones(1, 2, 3, 4), torch.ones(1, 2, 3, 5), r"\(1, 2, 3, 4\) and \(1, 2, 3, 5\)"),
+        (torch.ones(2, 3, 4), torch.ones(2, 3, 4), "N, C, H, W"),
+        (torch.ones(1, 2, 3, 4), torch.ones(1, 2, 3, 4).double(), "float32 on cpu and .*float64"),
+        (torch.ones(1, 2, 3, 4).int(), torch.ones(1, 2, 3, 4).int(), "but it is torch.int32"),
+        (torch.ones(1, 0, 3, 4), torch.ones(1, 0, 3, 4), "at least one channel"),
+    ],
+)
+def test_mistakes_are_named(first, second, problem):
+    with pytest.raises(ValueError, match=problem):
+        cost_volume(first, second)
+
+
+def test_the_kernels_take_every_dtype_the_tolerances_name():
+    assert set(launch.SCALAR_TYPES) == set(TOLERANCES)
+    assert reference.COST_VOLUME_CHANNELS == 81

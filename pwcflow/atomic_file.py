@@ -1,0 +1,81 @@
+"""Files that appear whole or not at all."""
+
+import errno
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from pwcflow.errors import OutputError
+
+_REMEDIES = {
+    errno.EACCES: "write to a folder you may write to",
+    errno.EPERM: "write to a folder you may write to",
+    errno.EROFS: "write to a folder that is not read-only",
+    errno.ENOSPC: "free some space or write to another disk",
+    errno.EDQUOT: "free some space or write to another disk",
+    errno.EFBIG: "write to a file system that takes larger files",
+    errno.ENAMETOOLONG: "choose a shorter name",
+}
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a temporary sibling that becomes `path` when the block succeeds.
+
+    The sibling does not exist yet: the block creates it, so that it has the permissions of any new
+    file. Its suffix is that of `path`, since many writers choose the format by it. When the block
+    raises anything, KeyboardInterrupt included, the sibling is removed and `path` stays as it was.
+    A symbolic link is followed, so the link survives and the file it names is replaced.
+
+    Raises:
+        OutputError: the folder is missing, `path` is a folder or a device, the block wrote no file,
+            or the system refuses to write. An OSError about another file is passed on unchanged.
+    """
+    target = _target_of(path)
+    temporary = target.with_name(f".{secrets.token_hex(8)}{target.suffix}")
+    try:
+        yield temporary
+        if not temporary.exists():
+            raise OutputError(
+                f"cannot write {path}: the encoder produced no file; choose another format"
+            )
+        temporary.replace(target)
+    except OSError as error:
+        if error.filename is not None and Path(error.filename) != temporary:
+            raise
+        raise _output_error(path, error) from error
+    finally:
+        with suppress(OSError):  # it is gone after a success, and a failure has its own message
+            temporary.unlink(missing_ok=True)
+
+
+def _target_of(path: Path) -> Path:
+    """Return the regular file that writing to `path` would create or overwrite."""
+    try:
+        target = path.resolve() if path.is_symlink() else path
+        if target.is_dir():
+            raise OutputError(f"cannot write {path}: it is a folder; add a file name to it")
+        if target.exists() and not target.is_file():
+            raise OutputError(f"cannot write {path}: it is not a regular file; choose another name")
+        if target.parent.is_dir():
+            return target
+        if target.parent.exists():
+            raise OutputError(
+                f"cannot write {path}: {target.parent} is a file; choose a folder for the output"
+            )
+    except OSError as error:
+        raise _output_error(path, error) from error
+    except RuntimeError as error:  # how Python before 3.13 reports links that form a loop
+        raise OutputError(
+            f"cannot write {path}: its symbolic links form a loop; choose another name"
+        ) from error
+    raise OutputError(
+        f"cannot write {path}: the folder {target.parent} does not exist; create it first"
+    )
+
+
+def _output_error(path: Path, error: OSError) -> OutputError:
+    remedy = _REMEDIES.get(error.errno or 0, "check the folder and the disk, or write elsewhere")
+    reason = (error.strerror or str(error)).lower()
+    return OutputError(f"cannot write {path}: {reason}; {remedy}")

@@ -1,0 +1,428 @@
+import os
+import struct
+import wave
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from pwcflow.errors import ImageError, VideoError
+from pwcflow.opencv_log import quiet_codecs
+from pwcflow.video import count_frames, open_frames
+
+SAMPLES = Path(__file__).parents[1].parent / "shared" / "samples" / "videos"
+CODECS = {".mp4": "mp4v", ".mov": "mp4v", ".avi": "MJPG", ".mkv": "mp4v", ".webm": "VP80"}
+WIDTH, HEIGHT, FRAMES = 128, 96, 40
+
+
+def picture(index, width=WIDTH, height=HEIGHT):
+    """Eight columns, black or white: the bits of the index, the highest one first."""
+    bits = np.array([index >> bit & 1 for bit in range(7, -1, -1)], np.uint8) * 255
+    columns = bits[np.arange(width) * 8 // width]
+    return np.ascontiguousarray(np.broadcast_to(columns[None, :, None], (height, width, 3)))
+
+
+def index_of(frame):
+    middles = (np.arange(8) * 2 + 1) * frame.shape[1] // 16
+    return sum(int(bit) << 7 - i for i, bit in enumerate(frame[:, middles].mean((0, 2)) > 127))
+
+
+def write_video(path, frames=FRAMES, codec=None, fps=25.0, draw=picture):
+    fourcc = cv2.VideoWriter.fourcc(*(codec or CODECS[path.suffix]))
+    noise = np.random.default_rng(0).integers(0, 60, (HEIGHT, WIDTH, 3), np.uint8)
+    with quiet_codecs(opening_writer=True):
+        writer = cv2.VideoWriter(str(path), cv2.CAP_FFMPEG, fourcc, fps, (WIDTH, HEIGHT))
+    assert writer.isOpened()
+    for index in range(frames):  # the noise makes frames large, so that a cut hits pictures
+        writer.write(cv2.add(draw(index), np.roll(noise, index, 1)))
+    writer.release()
+    return path
+
+
+def indices(path):
+    """The indices seen before the end, and the error that ended it, if any."""
+    seen = []
+    with open_frames(path) as frames:
+        try:
+            seen.extend(index_of(frame) for frame in frames)
+        except VideoError as error:
+            return seen, str(error)
+    return seen, None
+
+
+def boxes(data):
+    start = 0
+    while start < len(data):
+        length = struct.unpack_from(">I", data, start)[0]
+        yield data[start + 4 : start + 8], data[start : start + length]
+        start += length
+
+
+def index_in_front(path):
+    """Move the moov box before the pictures, as files made for streaming have it."""
+    parts = dict(boxes(path.read_bytes()))
+    moov = bytearray(parts.pop(b"moov"))
+    table = moov.index(b"stco") + 8
+    for entry in range(struct.unpack_from(">I", moov, table)[0]):
+        offset = table + 4 + 4 * entry
+        old = struct.unpack_from(">I", moov, offset)[0]
+        struct.pack_into(">I", moov, offset, old + len(moov))
+    path.write_bytes(parts.pop(b"ftyp") + moov + b"".join(parts.values()))
+    return path
+
+
+def cut(path, share):
+    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
+
+
+def patch(path, old, new, after=b""):
+    data = path.read_bytes()
+    start = data.index(old, data.index(after))
+    path.write_bytes(data[:start] + new + data[start + len(old) :])
+
+
+def sample(name):
+    path = SAMPLES / name
+    if not path.exists():
+        pytest.skip(f"the sample {name} is not here")
+    return path
+
+
+def quadrants(_):
+    """Red top left, green top right, blue bottom left, black bottom right, in BGR."""
+    image = np.zeros((HEIGHT, WIDTH, 3), np.uint8)
+    image[: HEIGHT // 2, : WIDTH // 2] = (0, 0, 190)
+    image[: HEIGHT // 2, WIDTH // 2 :] = (0, 190, 0)
+    image[HEIGHT // 2 :, : WIDTH // 2] = (190, 0, 0)
+    return image
+
+
+def corner_colours(frame):
+    """Name the brightest channel near each corner: top left, top right, bottom left, right."""
+    height, width = frame.shape[:2]
+    names = ""
+    for rows in (slice(10, height // 4), slice(-height // 4, -10)):
+        for columns in (slice(10, width // 4), slice(-width // 4, -10)):
+            mean = frame[rows, columns].mean((0, 1))
+            names += "rgb"[int(mean.argmax())] if mean.max() > 110 else "."
+    return names
+
+
+@pytest.mark.parametrize(
+    ("matrix", "size", "corners"),
+    [
+        ((1, 0, 0, 1), (HEIGHT, WIDTH), "rgb."),
+        ((0, 1, -1, 0), (WIDTH, HEIGHT), "br.g"),  # 90 degrees clockwise
+        ((-1, 0, 0, -1), (HEIGHT, WIDTH), ".bgr"),  # 180 degrees
+        ((0, -1, 1, 0), (WIDTH, HEIGHT), "g.rb"),  # 270 degrees
+    ],
+)
+def test_rotated_video_is_upright_and_has_the_size_a_person_sees(tmp_path, matrix, size, corners):
+    path = write_video(tmp_path / "phone.mp4", frames=3, draw=quadrants)
+    a, b, c, d = (value * 0x10000 for value in matrix)
+    upright = struct.pack(">9i", 0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000)
+    rotated = struct.pack(">9i", a, b, 0, c, d, 0, 0, 0, 0x40000000)
+    patch(path, upright, rotated, after=b"tkhd")
+    with open_frames(path) as frames:
+        seen = list(frames)
+    assert [frame.shape for frame in seen] == [(*size, 3)] * 3
+    assert {corner_colours(frame) for frame in seen} == {corners}
+
+
+def test_rotate_tag_of_a_phone_video_gives_portrait_frames():
+    with open_frames(sample("rot_90.mov")) as frames:
+        assert [frame.shape for frame in frames] == [(568, 320, 3)] * 3
+
+
+@pytest.mark.parametrize("suffix", CODECS)
+def test_every_frame_arrives_in_order(tmp_path, suffix):
+    path = write_video(tmp_path / f"a{suffix}")
+    with open_frames(path) as frames:
+        seen = [index_of(frame) for frame in frames]
+        assert seen == list(range(FRAMES))
+        assert frames.frames_read == frames.expected_frames == FRAMES
+        assert frames.fps == 25
+        assert frames.path == path
+        np.testing.assert_allclose(frames.timestamps, np.arange(FRAMES) / 25, atol=2e-3)
+    assert count_frames(path) == FRAMES
+
+
+def test_frames_are_rgb_uint8_of_their_own_memory(tmp_path):
+    with open_frames(write_video(tmp_path / "a.avi", frames=3, draw=quadrants)) as frames:
+        seen = list(frames)
+    assert all(frame.dtype == np.uint8 and corner_colours(frame) == "rgb." for frame in seen)
+    assert not np.shares_memory(seen[0], seen[1])
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.8, 0.95])
+@pytest.mark.parametrize("suffix", CODECS)
+def test_truncated_video_gives_its_good_frames_and_then_an_error(tmp_path, suffix, share):
+    path = write_video(tmp_path / f"a{suffix}")
+    if suffix in (".mp4", ".mov"):
+        index_in_front(path)
+        assert indices(path) == (list(range(FRAMES)), None)
+    cut(path, share)
+    seen, error = indices(path)
+    assert 0 < len(seen) < FRAMES
+    assert seen == list(range(len(seen)))
+    assert f"breaks at frame {len(seen)}" in error
+    assert "\n" not in error
+
+
+@pytest.mark.parametrize("suffix", CODECS)
+def test_video_with_a_tail_of_zeros_ends_in_an_error(tmp_path, suffix):
+    path = write_video(tmp_path / f"a{suffix}")
+    if suffix in (".mp4", ".mov"):
+        index_in_front(path)
+    data = path.read_bytes()  # a download that reserved its space and then broke off
+    path.write_bytes(data[: int(len(data) * 0.6)].ljust(len(data), b"\0"))
+    seen, error = indices(path)
+    assert 0 < len(seen) < FRAMES
+    assert f"breaks at frame {len(seen)}" in error
+
+
+def test_truncated_mp4_with_its_index_at_the_end_is_said_to_be_cut_off(tmp_path):
+    path = write_video(tmp_path / "a.mp4")
+    cut(path, 0.9)
+    with pytest.raises(VideoError, match=r"a\.mp4 is cut off: the index"):
+        open_frames(path)
+
+
+def test_avi_that_lost_only_its_index_is_complete(tmp_path):
+    path = write_video(tmp_path / "a.avi")
+    data = path.read_bytes()
+    path.write_bytes(data[: data.rindex(b"idx1") + 20])
+    assert indices(path) == (list(range(FRAMES)), None)
+
+
+def test_error_in_the_middle_of_a_video_names_the_frame():
+    seen, error = indices(sample("corrupted.mp4"))
+    assert len(seen) == 28
+    assert "breaks at frame 28 of 50" in error
+
+
+def test_one_undecodable_packet_is_not_skipped(tmp_path):
+    path = write_video(tmp_path / "a.mp4")
+    data = bytearray(path.read_bytes())
+    table = data.index(b"stsz") + 16
+    sizes = struct.unpack_from(f">{FRAMES}I", data, table)
+    start = data.index(b"mdat") + 4 + sum(sizes[:20])
+    data[start : start + sizes[20]] = bytes(sizes[20])
+    path.write_bytes(data)
+    seen, error = indices(path)
+    assert seen == list(range(20))
+    assert f"breaks at frame 20 of {FRAMES}" in error
+
+
+@pytest.mark.parametrize("length", [0, 90, 100_000])
+def test_wrong_frame_count_of_a_webm_changes_nothing(tmp_path, length):
+    path = write_video(tmp_path / "a.webm")
+    duration = struct.pack(">d", FRAMES / 25 * 1000)
+    patch(path, b"\x44\x89\x88" + duration, b"\x44\x89\x88" + struct.pack(">d", length * 40.0))
+    with open_frames(path) as frames:
+        assert frames.expected_frames != FRAMES
+        assert [index_of(frame) for frame in frames] == list(range(FRAMES))
+
+
+def test_stream_without_a_frame_count_is_read_to_its_end(tmp_path):
+    path = tmp_path / "camera.mjpeg"
+    stream = [cv2.imencode(".jpg", picture(index))[1].tobytes() for index in range(FRAMES)]
+    path.write_bytes(b"".join(stream))
+    with open_frames(path) as frames:
+        assert frames.expected_frames is None
+        assert [index_of(frame) for frame in frames] == list(range(FRAMES))
+
+
+def test_sample_table_that_promises_more_than_there_is_ends_in_an_error(tmp_path):
+    path = index_in_front(write_video(tmp_path / "a.mp4"))
+    data = path.read_bytes()
+    start = data.index(b"mdat") - 4  # a length of 0 means "to the end of the file"
+    path.write_bytes((data[:start] + bytes(4) + data[start + 4 :])[: int(len(data) * 0.7)])
+    seen, error = indices(path)
+    assert 0 < len(seen) < FRAMES
+    assert f"breaks at frame {len(seen)} of {FRAMES}" in error
+
+
+def test_mp4_shortened_by_its_edit_list_is_sound(tmp_path):
+    path = write_video(tmp_path / "a.mp4")
+    data = path.read_bytes()
+    start = data.index(b"elst") + 12
+    units = struct.unpack_from(">I", data, start)[0]
+    edited = struct.pack(">I", units * 25 // FRAMES)
+    path.write_bytes(data[:start] + edited + data[start + 4 :])
+    seen, error = indices(path)
+    assert error is None
+    assert seen == list(range(len(seen)))
+    assert 25 <= len(seen) <= 27 < FRAMES
+
+
+@pytest.mark.parametrize("name", ["cockatoo.mp4", "slow_traffic_small.mp4", "tc_h264_10bits.mp4"])
+def test_real_videos_yield_frames(name):
+    with open_frames(sample(name)) as frames:
+        seen = [frame.shape for _, frame in zip(range(30), frames, strict=False)]
+    assert len(set(seen)) == 1
+    assert len(seen) == 30
+
+
+def test_mpeg4_video_of_50_frames_is_read_whole():
+    assert count_frames(sample("mmflow_demo.mp4")) == 50
+
+
+def test_video_of_one_frame_yields_it_and_says_so(tmp_path):
+    with open_frames(write_video(tmp_path / "a.mp4", frames=1)) as frames:
+        assert len(list(frames)) == 1
+        assert frames.frames_read == 1
+
+
+def test_frames_cannot_be_iterated_twice(tmp_path):
+    with open_frames(write_video(tmp_path / "a.mp4", frames=2)) as frames:
+        assert len(list(frames)) == 2
+        with pytest.raises(ValueError, match="only once"):
+            next(iter(frames))
+
+
+@pytest.mark.parametrize(("rate", "fps"), [(1200, None), (0, None), (240, 240.0)])
+def test_nonsensical_frame_rate_is_unknown(tmp_path, rate, fps):
+    path = write_video(tmp_path / "a.avi", frames=3, fps=240.0)
+    scale, old = struct.unpack("<II", path.read_bytes().split(b"vids")[1][16:24])
+    patch(path, struct.pack("<II", scale, old), struct.pack("<II", scale, rate * old // 240))
+    with open_frames(path) as frames:
+        if rate:
+            assert frames.fps == fps
+        else:  # FFmpeg puts a figure of its own in place of 0
+            assert frames.fps is None or 0 < frames.fps <= 1000
+
+
+def test_colon_in_a_name_is_not_a_protocol(tmp_path, monkeypatch):
+    if os.name == "nt":
+        pytest.skip("Windows has no such names")
+    monkeypatch.chdir(tmp_path)
+    write_video(tmp_path / "take.mp4", frames=2).rename("take:1.mp4")
+    assert count_frames(Path("take:1.mp4")) == 2
+
+
+def make_empty(path):
+    path.touch()
+
+
+def make_text(path):
+    path.write_text("hello\n" * 100)
+
+
+def make_play_list(path):
+    write_video(path.with_name("b.mp4"), frames=3)
+    path.write_text("#EXTM3U\n#EXT-X-TARGETDURATION:5\n#EXTINF:5,\nb.mp4\n#EXT-X-ENDLIST\n")
+
+
+def make_sound(path):
+    with wave.open(str(path), "wb") as sound:
+        sound.setnchannels(1)
+        sound.setsampwidth(2)
+        sound.setframerate(8000)
+        sound.writeframes(bytes(16000))
+
+
+def make_audio_only_mp4(path):
+    write_video(path, frames=3)
+    patch(path, b"vide", b"soun", after=b"hdlr")
+
+
+def make_headers_only(path):
+    write_video(path)
+    cut(path, 0.02)
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "message"),
+    [
+        (lambda _: None, "a.mp4", "does not exist"),
+        (make_empty, "a.mp4", "is empty"),
+        (make_text, "a.mp4", "no pictures that OpenCV can decode"),
+        (make_text, "notes.txt", "no pictures that OpenCV can decode"),
+        (make_play_list, "a.m3u8", "no pictures that OpenCV can decode"),
+        (make_sound, "a.wav", "no pictures that OpenCV can decode"),
+        (make_audio_only_mp4, "a.mp4", "no pictures that OpenCV can decode|no frame"),
+        (make_headers_only, "a.mp4", "is cut off"),
+        (make_headers_only, "a.webm", "no frame that can be decoded|no pictures"),
+        (make_text, "a.png", "is a still image, and flow needs at least two frames"),
+    ],
+)
+def test_unusable_file_is_explained_in_one_line(tmp_path, capfd, make, name, message):
+    path = tmp_path / name
+    make(path)
+    with pytest.raises(VideoError, match=message) as caught, open_frames(path) as frames:
+        list(frames)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("suffix", CODECS)
+def test_decoders_do_not_write_to_stderr_over_a_damaged_video(tmp_path, capfd, suffix):
+    path = write_video(tmp_path / f"a{suffix}")
+    data = bytearray(path.read_bytes())
+    for place in range(len(data) // 2, len(data) * 4 // 5, 97):
+        data[place] = 0
+    path.write_bytes(data)
+    indices(path)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_quiet_codecs_puts_the_settings_back(monkeypatch):
+    logging = getattr(cv2.utils, "logging", cv2)
+    level = logging.getLogLevel()
+    with quiet_codecs():
+        assert logging.getLogLevel() == 0
+    assert logging.getLogLevel() == level
+    assert "OPENCV_FFMPEG_LOGLEVEL" not in os.environ
+    monkeypatch.setenv("OPENCV_FFMPEG_LOGLEVEL", "32")
+    with quiet_codecs():
+        assert logging.getLogLevel() == level
+        assert os.environ["OPENCV_FFMPEG_LOGLEVEL"] == "32"
+
+
+def test_folder_is_read_in_natural_order_without_its_other_files(tmp_path):
+    for index in (10, 2, 1, 33):
+        cv2.imwrite(str(tmp_path / f"frame{index}.png"), picture(index))
+    cv2.imwrite(str(tmp_path / "frame4.BMP"), picture(4))
+    (tmp_path / "notes.txt").write_text("not a frame")
+    (tmp_path / "._frame1.png").write_bytes(b"left by a Mac")
+    (tmp_path / "frame3.png").mkdir()
+    with open_frames(tmp_path) as frames:
+        assert frames.fps is None
+        assert frames.expected_frames == 5
+        assert [index_of(frame) for frame in frames] == [1, 2, 4, 10, 33]
+        assert list(frames.timestamps) == []
+
+
+def test_folder_of_16_bit_images_keeps_its_bits(tmp_path):
+    for index in range(2):
+        cv2.imwrite(str(tmp_path / f"{index}.png"), np.full((8, 9, 3), 1000 + index, np.uint16))
+    with open_frames(tmp_path) as frames:
+        assert [(frame.dtype, int(frame.max())) for frame in frames] == [
+            (np.uint16, 1000),
+            (np.uint16, 1001),
+        ]
+
+
+def test_folder_without_images_is_refused(tmp_path):
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(VideoError, match=r"holds no images; .*\.png"):
+        open_frames(tmp_path)
+
+
+def test_frame_of_another_size_in_a_folder_is_named_with_both_sizes(tmp_path):
+    cv2.imwrite(str(tmp_path / "1.png"), picture(1))
+    cv2.imwrite(str(tmp_path / "2.png"), picture(2, width=50, height=40))
+    with open_frames(tmp_path) as frames, pytest.raises(VideoError) as caught:
+        list(frames)
+    assert frames.frames_read == 1
+    assert all(text in str(caught.value) for text in ("2.png", "50 x 40", f"{WIDTH} x {HEIGHT}"))
+
+
+def test_damaged_image_in_a_folder_is_named(tmp_path):
+    cv2.imwrite(str(tmp_path / "1.png"), picture(1))
+    (tmp_path / "2.png").touch()
+    with open_frames(tmp_path) as frames, pytest.raises(ImageError, match=r"2\.png"):
+        list(frames)

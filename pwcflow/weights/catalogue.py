@@ -1,0 +1,72 @@
+"""The checkpoints that have a name: where each comes from, what it learned from, its licence."""
+
+from dataclasses import dataclass
+
+_NVIDIA_LICENCE = (
+    "CC BY-NC-SA 4.0, as NVIDIA released PWC-Net's weights: non-commercial use only, share alike"
+)
+_PYTORCH_PWC = "http://content.sniklaus.com/github/pytorch-pwc/"
+_PTLFLOW = "https://github.com/hmorimitsu/ptlflow/releases/download/weights1/"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Facts about one checkpoint; `url` is empty for the one that is part of the package."""
+
+    name: str
+    file_name: str
+    trained_on: str
+    licence: str
+    url: str = ""
+    sha256: str = ""
+    """As much of the file's SHA-256, from its start, as its publisher gives; may be empty."""
+
+    def is_file(self, sha256: str) -> bool:
+        """Return whether the file with this SHA-256 is known to be this checkpoint."""
+        return bool(self.sha256) and sha256.startswith(self.sha256)
+
+
+_ALL = (
+    Checkpoint(
+        name="default",
+        file_name="default.safetensors",
+        trained_on="synthetic pairs rendered from freely licensed photographs",
+        licence="MIT, like pwcflow: commercial use is allowed",
+        sha256="2bf1af1ba77cc9815a16d54580a4c7b755116f9554779689261e8ceb4a6e9c89",
+    ),
+    # The Caffe models of the paper's authors, converted. The first is their entry
+    # in the Robust Vision Challenge, which learned from Sintel's training set.
+    Checkpoint(
+        name="pytorch-pwc-default",
+        file_name="network-default.pytorch",
+        trained_on="FlyingChairs, FlyingThings3D, then Sintel, KITTI 2015 and HD1K",
+        licence=_NVIDIA_LICENCE,
+        url=f"{_PYTORCH_PWC}network-default.pytorch",
+    ),
+    Checkpoint(
+        name="pytorch-pwc-chairs-things",
+        file_name="network-chairs-things.pytorch",
+        trained_on="FlyingChairs, FlyingThings3D",
+        licence=_NVIDIA_LICENCE,
+        url=f"{_PYTORCH_PWC}network-chairs-things.pytorch",
+    ),
+    # ptlflow's files called "pwcnet-..." are a network without the context network: not ours.
+    Checkpoint(
+        name="ptlflow-things",
+        file_name="pwcdcnet-things-cc223701.ckpt",
+        trained_on="FlyingChairs, FlyingThings3D",
+        licence="CC BY-NC-SA 4.0, as ptlflow states: non-commercial use only, share alike",
+        url=f"{_PTLFLOW}pwcdcnet-things-cc223701.ckpt",
+        sha256="cc223701",
+    ),
+    Checkpoint(
+        name="ptlflow-sintel",
+        file_name="pwcdcnet-sintel-c7d08a46.ckpt",
+        trained_on="FlyingChairs, FlyingThings3D, then a mix with Sintel",
+        licence="CC BY-NC-SA 4.0, as ptlflow states: non-commercial use only, share alike",
+        url=f"{_PTLFLOW}pwcdcnet-sintel-c7d08a46.ckpt",
+        sha256="c7d08a46",
+    ),
+)
+CHECKPOINTS = {checkpoint.name: checkpoint for checkpoint in _ALL}
+"""Every named checkpoint by its name, the shipped one first."""

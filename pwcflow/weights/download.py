@@ -1,0 +1,141 @@
+"""Fetching a named checkpoint into the cache folder, whole and checked, or not at all."""
+
+import http.client
+import logging
+import os
+import sys
+from hashlib import sha256
+from pathlib import Path
+from typing import BinaryIO
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+from tqdm import tqdm
+
+from pwcflow.atomic_file import replacing
+from pwcflow.errors import OutputError, WeightsError
+from pwcflow.weights.catalogue import Checkpoint
+from pwcflow.weights.files import is_web_page, load_tensors
+
+_log = logging.getLogger(__name__)
+
+_TIMEOUT_SECONDS = 30.0
+_BLOCK_BYTES = 1 << 18
+
+
+def fetch(checkpoint: Checkpoint, *, quiet: bool = False) -> Path:
+    """Return the file of a checkpoint in the cache folder, downloaded if it is not there yet.
+
+    The licence is logged as a warning before a download, so that it is seen.
+
+    Args:
+        checkpoint: one that has a URL.
+        quiet: show no progress; none is shown either where stderr is not a terminal.
+
+    Raises:
+        WeightsError: the download failed, is not whole, is not the file expected, or cannot be
+            stored. Nothing is left in the cache then.
+    """
+    target = cache_folder() / checkpoint.file_name
+    if target.is_file():
+        return target
+    _log.warning("weights '%s': licence %s", checkpoint.name, checkpoint.licence)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(target) as temporary:
+            with temporary.open("wb") as file:
+                _download(checkpoint, file, target, quiet)
+            _check_loads(checkpoint, temporary, target)
+    except (OSError, OutputError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise WeightsError(
+            f"cannot keep weights '{checkpoint.name}' in the cache {target.parent}: {reason}; "
+            "set PWCFLOW_CACHE to a folder with room that can be written"
+        ) from error
+    return target
+
+
+def cache_folder() -> Path:
+    """Return the folder downloads are kept in: PWCFLOW_CACHE, else the platform's usual place."""
+    if folder := os.environ.get("PWCFLOW_CACHE"):
+        return Path(folder).expanduser()
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA")
+        return (Path(base) if base else Path.home() / "AppData" / "Local") / "pwcflow" / "Cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "pwcflow"
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "pwcflow"
+
+
+def _download(checkpoint: Checkpoint, file: BinaryIO, target: Path, quiet: bool) -> None:
+    """Copy what the checkpoint's URL gives into a file, and check its length and SHA-256."""
+    request = Request(checkpoint.url, headers={"User-Agent": "pwcflow"})
+    digest, received = sha256(), 0
+    try:
+        response = urlopen(request, timeout=_TIMEOUT_SECONDS)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise _failed(checkpoint, target, _reason(error)) from error
+    with response:
+        length = response.headers.get("Content-Length", "")
+        total = int(length) if length.isdecimal() else None
+        with tqdm(
+            total=total,
+            unit="B",
+            unit_scale=True,
+            desc=checkpoint.file_name,
+            disable=True if quiet else None,  # None: unless stderr is a terminal
+            file=sys.stderr,
+        ) as progress:
+            while block := _read(response, checkpoint, target):
+                if not received and is_web_page(block):
+                    raise _failed(checkpoint, target, "the server answered with a web page")
+                file.write(block)
+                digest.update(block)
+                received += len(block)
+                progress.update(len(block))
+    if total is not None and received != total:
+        reason = f"the connection was cut after {received} of {total} bytes"
+        raise _failed(checkpoint, target, reason)
+    if not digest.hexdigest().startswith(checkpoint.sha256):
+        reason = (
+            f"the file's SHA-256 is {digest.hexdigest()}, but must begin with {checkpoint.sha256}, "
+            "so it is another file or was changed on its way"
+        )
+        raise _failed(checkpoint, target, reason)
+
+
+def _read(response: http.client.HTTPResponse, checkpoint: Checkpoint, target: Path) -> bytes:
+    try:
+        return response.read(_BLOCK_BYTES)
+    except (OSError, http.client.HTTPException) as error:
+        raise _failed(checkpoint, target, _reason(error)) from error
+
+
+def _check_loads(checkpoint: Checkpoint, temporary: Path, target: Path) -> None:
+    """Refuse what cannot be loaded: not every server says how long its file is."""
+    try:
+        load_tensors(temporary)
+    except WeightsError as error:
+        reason = "what the server sent is not a whole checkpoint"
+        raise _failed(checkpoint, target, reason) from error
+
+
+def _reason(error: Exception) -> str:
+    """Return why a request failed, for a person."""
+    if isinstance(error, HTTPError):
+        error.close()
+        return f"the server answered {error.code} {error.reason}"
+    if isinstance(error, URLError):
+        cause = error.reason
+        return (cause.strerror if isinstance(cause, OSError) else None) or str(cause)
+    if isinstance(error, TimeoutError):
+        return f"the server was silent for {_TIMEOUT_SECONDS:.0f} seconds"
+    return str(error) or type(error).__name__
+
+
+def _failed(checkpoint: Checkpoint, target: Path, reason: str) -> WeightsError:
+    return WeightsError(
+        f"cannot download weights '{checkpoint.name}' from {checkpoint.url}: {reason}; try again, "
+        f"or get the file another way and put it at {target} or pass it with --weights FILE"
+    )

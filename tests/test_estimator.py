@@ -1,0 +1,256 @@
+"""From images to flow in pixels: sizes, scales, channels, batches, devices, precision."""
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from pwcflow import FlowEstimator
+from pwcflow.errors import DeviceError
+from pwcflow.estimator import network_size
+
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+_loaded = {}
+
+
+def estimator(device="cpu", precision="fp32"):
+    key = device, precision
+    if key not in _loaded:
+        _loaded[key] = FlowEstimator(device=device, precision=precision)
+    return _loaded[key]
+
+
+def texture(height, width, seed=0):
+    """Smooth colourful noise, uint8 RGB: something that can be followed."""
+    import cv2
+
+    rng = np.random.default_rng(seed)
+    image = np.zeros((height, width, 3), np.float32)
+    for cells in (4, 9, 20):
+        size = (max(2, width * cells // 100 + 2), max(2, height * cells // 100 + 2))
+        coarse = rng.random((size[1], size[0], 3), np.float32)
+        image += cv2.resize(coarse, (width, height), interpolation=cv2.INTER_CUBIC)
+    image -= image.min()
+    return (image / image.max() * 255).astype(np.uint8)
+
+
+def moved_pair(height, width, dx, dy, seed=0):
+    """Two crops of one texture: every point moves by (dx, dy) pixels."""
+    big = texture(height + 2 * abs(dy), width + 2 * abs(dx), seed)
+    y, x = abs(dy), abs(dx)
+    first = big[y : y + height, x : x + width]
+    second = big[y - dy : y - dy + height, x - dx : x - dx + width]
+    return np.ascontiguousarray(first), np.ascontiguousarray(second)
+
+
+def test_network_size_is_the_next_multiple_of_64():
+    assert [network_size(n) for n in (1, 63, 64, 65, 436, 1024)] == [64, 64, 64, 128, 448, 1024]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_flow_is_in_pixels_of_each_axis_own_scale_at_sizes_that_are_no_multiples_of_64(device):
+    # 100 x 50 is stretched by 1.28 in each axis; 200 x 70 by 1.28 and 1.83.
+    for width, height, dx, dy in [(100, 50, 6, 0), (200, 70, 0, 4), (200, 70, 5, 0)]:
+        flow = estimator(device)(*moved_pair(height, width, dx, dy))
+        assert flow.shape == (height, width, 2)
+        assert flow.dtype == np.float32
+        u, v = np.median(flow[10:-10, 10:-10].reshape(-1, 2), axis=0)
+        assert abs(u - dx) < 1.0, (width, height, u, v)
+        assert abs(v - dy) < 1.0, (width, height, u, v)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_twenty_pixels_come_out_as_twenty_not_one_and_not_four_hundred(device):
+    flow = estimator(device)(*moved_pair(256, 384, 20, 0))
+    u, v = np.median(flow[40:-40, 40:-40].reshape(-1, 2), axis=0)
+    assert abs(u - 20) < 1.5
+    assert abs(v) < 1.0
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_any_size_works_and_gives_finite_flow_of_that_size(device):
+    sizes = [(1, 1), (1, 500), (500, 1), (2, 3), (16, 16), (48, 48), (64, 64), (480, 640)]
+    sizes += [(64 + 7 * i % 137, 64 + 11 * i % 131) for i in range(0, 20, 4)]
+    for height, width in sizes:
+        flow = estimator(device)(*moved_pair(height, width, 1, 0))
+        assert flow.shape == (height, width, 2)
+        assert np.isfinite(flow).all(), (height, width)
+
+
+@pytest.mark.gpu
+def test_every_size_from_64_to_200_in_steps_of_7_and_the_common_video_sizes_work():
+    sizes = [(h, w) for h in range(64, 201, 7) for w in range(64, 201, 7)]
+    for height, width in [*sizes, (480, 640), (480, 854), (720, 1280), (1080, 1920)]:
+        flow = estimator("cuda")(*moved_pair(height, width, 1, 1))
+        assert flow.shape == (height, width, 2)
+        assert np.isfinite(flow).all(), (height, width)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_pair_alone_equals_the_same_pair_in_a_batch(device):
+    one, two = moved_pair(90, 130, 3, 1), moved_pair(90, 130, -4, 2, seed=1)
+    alone = [estimator(device)(*pair) for pair in (one, two)]
+    different = estimator(device)(np.stack((one[0], two[0])), np.stack((one[1], two[1])))
+    identical = estimator(device)(np.stack((one[0], one[0])), np.stack((one[1], one[1])))
+    assert different.shape == (2, 90, 130, 2)
+    assert np.abs(different[0] - alone[0]).max() <= 1e-3
+    assert np.abs(different[1] - alone[1]).max() <= 1e-3
+    assert np.abs(identical[0] - alone[0]).max() <= 1e-3
+    assert np.abs(identical[1] - identical[0]).max() <= 1e-3
+
+
+def test_encode_and_decode_give_what_a_call_gives():
+    first, second = moved_pair(70, 90, 2, 0)
+    model = estimator()
+    encoded = model.encode(first), model.encode(second)
+    assert np.array_equal(model.decode(*encoded), model(first, second))
+    assert not np.array_equal(model.decode(*encoded[::-1]), model(first, second))
+
+
+def test_the_network_is_fed_blue_green_red_in_0_to_1():
+    """A channel's effect is traced through the first convolution, which is linear."""
+    model = estimator()
+    seen = []
+    handle = model._network.pyramid.levels["1"][0].register_forward_pre_hook(
+        lambda _, inputs: seen.append(inputs[0].clone())
+    )
+    red = np.zeros((64, 64, 3), np.uint8)
+    red[..., 0] = 255
+    model.encode(red)
+    model.encode(np.full((64, 64), 51, np.uint8))
+    model.encode(np.full((64, 64, 1), 13107, np.uint16))
+    model.encode(np.dstack((red, np.full((64, 64), 7, np.uint8))))
+    model.encode(np.full((64, 64, 3), 0.2, np.float64))
+    handle.remove()
+    assert seen[0].amax((0, 2, 3)).tolist() == [0.0, 0.0, 1.0]  # blue, green, red
+    for gray in (seen[1], seen[2], seen[4]):
+        torch.testing.assert_close(gray, torch.full((1, 3, 64, 64), 0.2))
+    assert torch.equal(seen[3], seen[0])  # alpha is ignored
+
+
+def test_an_array_and_its_file_give_the_same_flow(tmp_path):
+    import cv2
+
+    from pwcflow import read_image
+
+    first, second = moved_pair(64, 96, 3, 0)
+    paths = tmp_path / "one.png", tmp_path / "two.png"
+    for path, image in zip(paths, (first, second), strict=True):
+        cv2.imwrite(str(path), image[..., ::-1])
+    from_files = estimator()(*map(read_image, paths))
+    assert np.array_equal(from_files, estimator()(first, second))
+
+
+def test_colours_matter_so_red_is_not_blue():
+    first, second = moved_pair(64, 128, 3, 0, seed=4)
+    swapped = estimator()(first[..., ::-1].copy(), second[..., ::-1].copy())
+    assert np.abs(swapped - estimator()(first, second)).max() > 1e-3
+
+
+def test_non_contiguous_and_reversed_arrays_are_taken_as_they_look():
+    first, second = moved_pair(64, 96, 3, 0)
+    flipped = estimator()(first[:, ::-1], second[:, ::-1])
+    assert np.array_equal(flipped, estimator()(first[:, ::-1].copy(), second[:, ::-1].copy()))
+
+
+@pytest.mark.parametrize(
+    ("image", "kind", "problem"),
+    [
+        ([[0, 1]], TypeError, "numpy array, but it is a list"),
+        (np.zeros((4, 5, 2), np.uint8), ValueError, r"its shape is \(4, 5, 2\)"),
+        (np.zeros((0, 5, 3), np.uint8), ValueError, r"its shape is \(0, 5, 3\)"),
+        (np.zeros((5,), np.uint8), ValueError, r"its shape is \(5,\)"),
+        (np.zeros((4, 5, 3), np.int64), ValueError, "int64"),
+        (np.full((4, 5, 3), 200.0), ValueError, r"in 0\.\.1: it has 200\.0 to 200\.0"),
+        (np.full((4, 5, 3), np.nan), ValueError, "nan"),
+    ],
+)
+def test_what_is_no_image_is_named(image, kind, problem):
+    with pytest.raises(kind, match=problem):
+        estimator().encode(image)
+
+
+def test_two_sizes_are_a_mistake():
+    with pytest.raises(ValueError, match=r"\(1, 64, 70\) and \(1, 64, 71\)"):
+        estimator()(np.zeros((64, 70, 3), np.uint8), np.zeros((64, 71, 3), np.uint8))
+
+
+def test_an_unknown_precision_is_a_mistake():
+    with pytest.raises(ValueError, match="fp32, fp16, bf16: 'fp8'"):
+        FlowEstimator(precision="fp8")
+
+
+@pytest.mark.parametrize("name", ["gpu", "cuda:x", "auto:0", "cpu:0", "cuda:-1", ""])
+def test_an_unknown_device_says_what_there_is(name):
+    with pytest.raises(DeviceError, match="use auto, cpu, cuda or cuda:INDEX"):
+        FlowEstimator(device=name)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="for machines without a GPU")
+def test_a_gpu_that_is_not_here_is_an_error_and_auto_is_the_cpu():
+    with pytest.raises(DeviceError, match=r"needs an NVIDIA GPU, but .*; use --device cpu"):
+        FlowEstimator(device="cuda:0")
+    assert FlowEstimator(device="auto").device == torch.device("cpu")
+
+
+@pytest.mark.gpu
+def test_a_gpu_number_that_does_not_exist_is_an_error():
+    with pytest.raises(DeviceError, match="'cuda:64' does not exist"):
+        FlowEstimator(device="cuda:64")
+
+
+def test_bf16_stays_near_fp32_on_the_cpu():
+    pair = moved_pair(64, 128, 3, 1)
+    error = np.abs(estimator(precision="bf16")(*pair) - estimator()(*pair))
+    assert 0 < error.mean() < 0.1
+
+
+@pytest.mark.gpu
+def test_fp16_and_bf16_stay_near_fp32_on_the_gpu():
+    pair = moved_pair(256, 384, 7, 2)
+    expected = estimator("cuda")(*pair)
+    assert np.abs(estimator("cuda", "fp16")(*pair) - expected).mean() < 0.02
+    assert np.abs(estimator("cuda", "bf16")(*pair) - expected).mean() < 0.1
+
+
+@pytest.mark.gpu
+def test_sizes_precisions_and_devices_follow_each_other_without_a_trace():
+    pair = moved_pair(100, 120, 3, 0)
+    before = estimator("cuda")(*pair)
+    for device, precision in [("cuda", "fp16"), ("cpu", "fp32"), ("cuda", "bf16")]:
+        estimator(device, precision)(*pair)
+        estimator(device, precision)(*moved_pair(64, 64, 1, 0))
+    if torch.cuda.device_count() > 1:
+        other = estimator("cuda:1")(*pair)
+        assert np.abs(other - before).max() <= 1e-3
+        assert torch.cuda.current_device() == 0
+    assert np.array_equal(estimator("cuda")(*pair), before)
+
+
+@pytest.mark.gpu
+def test_a_side_stream_with_work_before_it_gives_the_same_flow():
+    pair = moved_pair(128, 192, 3, 0)
+    expected = estimator("cuda")(*pair)
+    for _ in range(10):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            torch.cuda._sleep(1_000_000)
+            assert np.array_equal(estimator("cuda")(*pair), expected)
+
+
+def test_global_switches_are_as_the_program_set_them_even_with_threads():
+    before = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = True
+    state = torch.random.get_rng_state(), torch.is_grad_enabled(), torch.get_num_threads()
+    try:
+        pair = moved_pair(64, 64, 1, 0)
+        threads = [threading.Thread(target=estimator(), args=pair) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert torch.backends.cudnn.allow_tf32 is True
+        assert torch.equal(torch.random.get_rng_state(), state[0])
+        assert (torch.is_grad_enabled(), torch.get_num_threads()) == state[1:]
+    finally:
+        torch.backends.cudnn.allow_tf32 = before

@@ -1,0 +1,110 @@
+"""Compiles and launches CUDA kernels through CuPy, on PyTorch's stream, device and memory.
+
+The only file that imports CuPy, and only when a kernel is wanted: everything else works without.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+import torch
+from torch import Tensor
+
+logger = logging.getLogger(__name__)
+
+Dim3 = tuple[int, int, int]
+Kernel = Callable[[Dim3, Dim3, tuple[np.generic, ...]], None]
+
+
+@cache  # for the life of the process: unloading a module would break a captured graph
+def load_kernels(
+    package: str, file: str, symbols: tuple[str, ...], device_index: int
+) -> dict[str, Kernel] | None:
+    """Return kernels of a source file by symbol, loaded on one device; None where they cannot run.
+
+    Compiles them on the first call (CuPy keeps the result on disk), so that call must not happen
+    inside a CUDA-graph capture. Where they cannot run, one warning says why.
+
+    Args:
+        package: the package that holds the file.
+        file: the name of a CUDA C++ file.
+        symbols: kernels as C++ names them, template arguments included: `scale<float>`.
+        device_index: number of the CUDA device.
+    """
+    try:
+        import cupy
+        from cupy.cuda.compiler import CompileException
+    except ImportError as error:
+        _say_unavailable(f"CuPy cannot be imported ({error})")
+        return None
+    source = files(package).joinpath(file).read_text(encoding="utf-8")
+    try:
+        with torch.cuda.device(device_index), cupy.cuda.Device(device_index):
+            module = cupy.RawModule(
+                code=source, options=("-std=c++17",), name_expressions=list(symbols)
+            )
+            return {symbol: module.get_function(symbol) for symbol in symbols}
+    except (CompileException, RuntimeError, OSError) as error:
+        # No NVRTC, no headers, or a GPU that this NVRTC or driver does not know.
+        card = torch.cuda.get_device_name(device_index)
+        _say_unavailable(f"CuPy {cupy.__version__} cannot compile for {card} ({error})")
+        return None
+
+
+def launch(
+    kernel: Kernel, blocks: int, block: Dim3, arguments: Sequence[Tensor | np.generic]
+) -> None:
+    """Queue a kernel on PyTorch's current stream; returns before it has run.
+
+    Args:
+        kernel: from `load_kernels`, for the device of the tensors.
+        blocks: size of the one-dimensional grid, above 0.
+        block: threads of a block.
+        arguments: tensors, all on one device, passed as pointers; and numpy scalars of the exact
+            types of the kernel's parameters.
+    """
+    import cupy
+
+    device = next(value.device for value in arguments if isinstance(value, Tensor))
+    values = tuple(
+        np.uintp(value.data_ptr()) if isinstance(value, Tensor) else value for value in arguments
+    )
+    stream = _TorchStream(torch.cuda.current_stream(device))
+    # PyTorch and CuPy may each bring a CUDA runtime with a current device of its own.
+    with (
+        torch.cuda.device(device),
+        cupy.cuda.Device(device.index),
+        cupy.cuda.Stream.from_external(stream),
+    ):
+        kernel((blocks, 1, 1), block, values)
+
+
+def int32(*values: int) -> tuple[np.int32, ...]:
+    """Return sizes as the kernels' C ints; numpy refuses what does not fit."""
+    return tuple(np.int32(value) for value in values)
+
+
+def ceil_div(dividend: int, divisor: int) -> int:
+    """Return how many blocks of `divisor` cover `dividend`."""
+    return -(-dividend // divisor)
+
+
+@dataclass(frozen=True)
+class _TorchStream:
+    """Lends a PyTorch stream to CuPy by the CUDA stream protocol, which older torch lacks."""
+
+    stream: torch.cuda.Stream
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.stream.cuda_stream
+
+
+def _say_unavailable(reason: str) -> None:
+    logger.warning(
+        "the GPU runs plain PyTorch, slower but equal, in place of our kernels, because %s; "
+        "run: pip install -U cupy-cuda12x nvidia-cuda-nvrtc-cu12 nvidia-cuda-runtime-cu12",
+        " ".join(reason.split())[:300],
+    )

@@ -39,12 +39,14 @@ def flow_to_color(flow: Flow, max_magnitude_px: float | None = None) -> npt.NDAr
         max_magnitude_px = max(largest_magnitude(flow), SMALLEST_SCALE_PX)
     if not 0 < max_magnitude_px < np.inf:
         raise ValueError(f"the scale must be a positive number, but {max_magnitude_px = }")
+    # Beyond these float32 knows only 0 and infinity; no flow has vectors so short or so long.
+    scale = np.float32(min(max(max_magnitude_px, 1e-25), 1e25))
     height, width = flow.shape[:2]
     image = np.empty((height, width, 3), np.uint8)
     rows = max(1, _PIXELS_AT_ONCE // max(width, 1))
     for top in range(0, height, rows):
         block = slice(top, top + rows)
-        _paint(flow[block], np.float32(max_magnitude_px), image[block])
+        _paint(flow[block], scale, image[block])
     return image
 
 

@@ -157,3 +157,12 @@ def test_the_flow_is_left_as_it_was():
     before = flow.tobytes()
     flow_to_color(flow)
     assert flow.tobytes() == before
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-50, 1e50, 1e300])
+def test_scales_past_what_float32_holds_give_a_picture_and_no_warning(scale):
+    flow = np.full((2, 3, 2), 5.0, np.float32)
+    image = flow_to_color(flow, scale)
+    # Far above the scale a color is darkened by 3/4; far below it all is white.
+    expected = 191 if scale < 1 else 255
+    assert image.max() == expected

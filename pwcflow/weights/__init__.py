@@ -1,5 +1,6 @@
 """The network's weights, from a name or a file, under our names and checked against the network."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,7 +48,7 @@ def load_weights(name_or_path: str | Path, *, quiet: bool = False) -> Weights:
     if checkpoint:
         path = _file_of(checkpoint, quiet=quiet)
     else:
-        path = Path(name_or_path).expanduser()
+        path = Path(os.path.expanduser(name_or_path))  # noqa: PTH111 - leaves an unknown ~user be
         if not path.exists():
             raise WeightsError(
                 f"there are no weights '{name_or_path}': no checkpoint has this name and no file "

@@ -84,8 +84,7 @@ def _download(checkpoint: Checkpoint, file: BinaryIO, target: Path, quiet: bool)
             unit="B",
             unit_scale=True,
             desc=checkpoint.file_name,
-            disable=True if quiet else None,  # None: unless stderr is a terminal
-            file=sys.stderr,
+            disable=True if quiet or sys.stderr is None else None,  # None: unless on a terminal
         ) as progress:
             while block := _read(response, checkpoint, target):
                 if not received and is_web_page(block):

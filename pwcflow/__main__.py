@@ -1,0 +1,5 @@
+"""`python -m pwcflow` is `pwcflow`."""
+
+from pwcflow.cli import main
+
+main()

@@ -1,0 +1,33 @@
+"""An estimator without a network, whose flow tells which two images it was given."""
+
+from types import SimpleNamespace
+
+import numpy as np
+
+
+class FakeEstimator:
+    """Its flow is constant: u is the mean of the first image, v the mean of the second."""
+
+    def __init__(self):
+        self.weights = SimpleNamespace(name="fake", sha256="0" * 64)
+        self.device = "cpu"
+        self.precision = "fp32"
+        self.encoded = []
+        self.loads = 0
+
+    def load(self):
+        self.loads += 1
+        return self
+
+    def encode(self, image):
+        brightness = float(image[::4, ::4].mean())
+        self.encoded.append(brightness)
+        return brightness, image.shape[:2]
+
+    def decode(self, first, second):
+        flow = np.empty((*first[1], 2), np.float32)
+        flow[:] = first[0], second[0]
+        return flow
+
+    def __call__(self, first, second):
+        return self.decode(self.encode(first), self.encode(second))

@@ -1,0 +1,590 @@
+import importlib.metadata
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from pwcflow.cli import app
+from pwcflow.flow_file import read_flow, write_flow
+from pwcflow.image_file import read_image, write_image
+from pwcflow.opencv_log import quiet_codecs
+from pwcflow.video import count_frames
+
+COMMANDS = ["estimate", "video", "visualize"]
+SIDE = 64
+PROVENANCE = {"weights", "weights_sha256", "device", "precision", "seconds"}
+
+
+def picture(shift=0):
+    """Smooth waves, moved to the right."""
+    y, x = np.mgrid[:SIDE, :SIDE] / 5.0
+    waves = np.stack([np.sin(x - shift / 5), np.cos(y), np.sin(x - shift / 5 + y)], -1)
+    return ((waves + 1) * 127).astype(np.uint8)
+
+
+def make_video(path, frames):
+    with quiet_codecs(opening_writer=True):
+        fourcc = cv2.VideoWriter.fourcc(*("MJPG" if path.suffix == ".avi" else "mp4v"))
+        writer = cv2.VideoWriter(str(path), cv2.CAP_FFMPEG, fourcc, 25.0, (SIDE, SIDE))
+    assert writer.isOpened()
+    for index in range(frames):
+        writer.write(picture(index % 16))
+    writer.release()
+    return path
+
+
+def half(path, source):
+    data = source.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+
+
+@pytest.fixture
+def inputs(tmp_path, monkeypatch):
+    """A folder to work in, with good inputs and every kind of bad one; outputs go to `out`."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "out").mkdir()
+    write_image(Path("1.png"), picture(0))
+    write_image(Path("2.png"), picture(2))
+    write_image(Path("wide.png"), np.zeros((48, 80, 3), np.uint8))
+    write_flow(Path("flow.flo"), np.full((4, 6, 2), 2, np.float32))
+    half(Path("half.png"), Path("1.png"))
+    half(Path("half.flo"), Path("flow.flo"))
+    Path("empty").touch()
+    for suffix in (".png", ".mp4", ".flo"):
+        Path(f"empty{suffix}").touch()
+        Path(f"text{suffix}").write_text("not what its name says\n")
+    Path("folder").mkdir()
+    make_video(Path("one.mp4"), 1)
+    make_video(Path("three.mp4"), 3)
+    half(Path("half.mp4"), make_video(Path("twenty.mp4"), 20))
+    frames = Path("frames")
+    frames.mkdir()
+    for index in range(3):
+        write_image(frames / f"{index}.png", picture(index))
+    torch.save({"layer.weight": torch.zeros(3, 3)}, "other.pt")
+    return tmp_path
+
+
+def invoke(*args):
+    return CliRunner().invoke(app, [str(arg) for arg in args])
+
+
+def assert_one_error_line(stderr, *texts):
+    assert stderr.startswith("error: ")
+    assert stderr.count("\n") == 1
+    assert stderr.endswith("\n")
+    for text in texts:
+        assert text in stderr
+
+
+def start(*args, **options):
+    """Start the command line as a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "pwcflow", *map(str, args)],
+        stdout=options.pop("stdout", subprocess.PIPE),
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        **options,
+    )
+
+
+def process(*args, **options):
+    with start(*args, **options) as running:
+        stdout, stderr = running.communicate(timeout=120)
+    return running.returncode, stdout, stderr
+
+
+def files_below(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+# what is told: help, version, summaries
+
+
+@pytest.mark.parametrize("args", [[], *([command] for command in COMMANDS)], ids=str)
+def test_help_needs_neither_torch_nor_cupy_nor_opencv(tmp_path, args):
+    for name in ("torch", "cupy", "cv2"):
+        (tmp_path / f"{name}.py").write_text(f"raise ImportError('{name} is blocked')\n")
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    code, stdout, stderr = process(*args, "--help", env=env)
+    assert (code, stderr) == (0, "")
+    assert stdout.startswith("Usage: ")
+    assert not args or f"pwcflow {args[0]} " in stdout.split("Examples:")[1]
+
+
+def test_flow_files_are_shown_without_torch_and_cupy(inputs):
+    for name in ("torch", "cupy"):
+        (inputs / "folder" / f"{name}.py").write_text(f"raise ImportError('{name} is blocked')\n")
+    env = {**os.environ, "PYTHONPATH": str(inputs / "folder")}
+    code, stdout, stderr = process("visualize", "flow.flo", "-o", "out/a.png", env=env)
+    assert (code, stdout, stderr) == (
+        0,
+        "out/a.png: 1 image, fully saturated at 2.828 px\n",
+        "",
+    )
+
+
+def test_the_version_is_that_of_the_package():
+    result = invoke("--version")
+    assert result.exit_code == 0
+    assert result.stdout == f"pwcflow {importlib.metadata.version('pwcflow')}\n"
+
+
+def test_the_installed_command_is_the_same_program(inputs):
+    script = Path(sys.executable).with_name("pwcflow")
+    if not script.exists():
+        pytest.skip("the command is not installed beside this Python")
+    done = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == process("--version")[1]
+
+
+def test_a_pair_gives_a_flow_file_and_a_colour_image_and_one_sentence(inputs):
+    result = invoke("estimate", "1.png", "2.png", "-o", "out/a.flo", "--viz", "out/a.png")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("out/a.flo and out/a.png: 64 x 64 pixels, largest motion ")
+    assert result.stdout.count("\n") == 1
+    assert result.stderr == ""
+    assert read_flow(Path("out/a.flo")).shape == (SIDE, SIDE, 2)
+    assert read_image(Path("out/a.png")).shape == (SIDE, SIDE, 3)
+
+
+def test_json_is_all_there_is_on_stdout_and_says_what_made_the_result(inputs):
+    code, stdout, stderr = process("estimate", "1.png", "2.png", "-o", "out/a.flo", "--json")
+    assert (code, stderr) == (0, "")
+    summary = json.loads(stdout)
+    assert summary.keys() == PROVENANCE | {
+        "first", "second", "flow", "viz", "width", "height", "largest_motion_px",
+    }  # fmt: skip
+    assert (summary["first"], summary["second"]) == ("1.png", "2.png")
+    assert (summary["flow"], summary["viz"]) == ("out/a.flo", None)
+    assert (summary["width"], summary["height"]) == (SIDE, SIDE)
+    assert (summary["weights"], summary["precision"]) == ("default", "fp32")
+    assert len(summary["weights_sha256"]) == 64
+    longest = np.hypot(*np.moveaxis(read_flow(Path("out/a.flo")), -1, 0)).max()
+    assert summary["largest_motion_px"] == pytest.approx(longest, abs=1e-3)
+
+
+def test_json_of_a_video_counts_its_flows(inputs):
+    result = invoke("video", "three.mp4", "--flo", "out", "--viz", "out/v.mp4", "--json")
+    summary = json.loads(result.stdout)
+    assert summary.keys() == PROVENANCE | {
+        "video", "frames", "flows", "flow_folder", "viz", "width", "height",
+    }  # fmt: skip
+    assert (summary["frames"], summary["flows"]) == (3, 2)
+    assert (summary["flow_folder"], summary["viz"]) == ("out", "out/v.mp4")
+    assert files_below(inputs / "out") == ["000000.flo", "000001.flo", "v.mp4"]
+
+
+def test_json_of_colour_images_tells_their_scale(inputs):
+    result = invoke("visualize", "flow.flo", "-o", "out/a.png", "--max-flow", "7.5", "--json")
+    assert json.loads(result.stdout) == {
+        "input": "flow.flo",
+        "output": "out/a.png",
+        "images": 1,
+        "max_flow_px": 7.5,
+    }
+
+
+def test_quiet_prints_nothing(inputs):
+    assert process("visualize", "flow.flo", "-o", "out/a.png", "--quiet") == (0, "", "")
+    for args in (
+        ("estimate", "1.png", "2.png", "-o", "out/a.flo"),
+        ("video", "frames", "-o", "out"),
+    ):
+        result = invoke(*args, "--quiet")
+        assert (result.exit_code, result.output) == (0, "")
+    assert files_below(inputs / "out") == ["000000.flo", "000001.flo", "a.flo", "a.png"]
+
+
+# where the results of `video` go
+
+
+@pytest.mark.parametrize(
+    ("options", "files"),
+    [
+        (["-o", "out/new"], ["new/000000.flo", "new/000001.flo"]),
+        (["-o", "out"], ["000000.flo", "000001.flo"]),
+        (["-o", "out/v.MP4"], ["v.MP4"]),
+        (["--viz", "out/v.avi"], ["v.avi"]),
+        (["--flo", "out/v1.5"], ["v1.5/000000.flo", "v1.5/000001.flo"]),
+        (["-o", "out/new", "--viz", "out/v.mkv"], ["new/000000.flo", "new/000001.flo", "v.mkv"]),
+        (["-o", "out/v.mov", "--flo", "out/f"], ["f/000000.flo", "f/000001.flo", "v.mov"]),
+    ],
+    ids=" ".join,
+)
+def test_the_output_of_a_video_is_a_folder_or_a_video_by_its_name(inputs, options, files):
+    result = invoke("video", "frames", *options)
+    assert result.exit_code == 0
+    assert result.stdout.endswith(": 2 flows of 64 x 64 pixels\n")
+    assert files_below(inputs / "out") == files
+
+
+def test_a_folder_that_is_called_like_a_video_gets_the_flow_files(inputs):
+    Path("out/clip.mp4").mkdir()
+    assert invoke("video", "frames", "-o", "out/clip.mp4").exit_code == 0
+    assert files_below(inputs / "out") == ["clip.mp4/000000.flo", "clip.mp4/000001.flo"]
+
+
+# bad input: exit code 1, one line on stderr, nothing written
+
+BAD_INPUT = [
+    # images
+    ("estimate missing.png 2.png -o out/a.flo", "there is no file missing.png"),
+    ("estimate 1.png missing/2.png -o out/a.flo", "there is no file missing/2.png"),
+    ("estimate empty.png 2.png -o out/a.flo", "empty.png is empty (0 bytes)"),
+    ("estimate half.png 2.png -o out/a.flo", "half.png is cut short"),
+    ("estimate 1.png text.png -o out/a.flo", "text.png is not an image"),
+    ("estimate 1.png folder -o out/a.flo", "folder is a folder, not an image"),
+    ("estimate 1.png three.mp4 -o out/a.flo", "three.mp4 is not an image"),
+    ("estimate 1.png wide.png -o out/a.flo", "64 x 64 pixels but wide.png is 80 x 48"),
+    # outputs
+    ("estimate 1.png 2.png -o none/a.flo", "the folder none does not exist; create it first"),
+    ("estimate 1.png 2.png --viz none/a.png", "the folder none does not exist; create it first"),
+    ("estimate 1.png 2.png -o empty/a.flo", "empty is a file; choose a folder"),
+    ("estimate 1.png 2.png -o out/a.xyz", "its suffix .xyz is unknown; use .flo"),
+    ("estimate 1.png 2.png -o out", "it has no suffix; use .flo"),
+    ("estimate 1.png 2.png -o out/a.jpg", "out/a.jpg is not a flow file: .jpg holds pictures"),
+    ("estimate 1.png 2.png --viz out/a.gif", ".gif is not an image format it knows; use .png"),
+    ("estimate 1.png 2.png -o out/a.png --viz out/a.png", "it is an input, or another output"),
+    ("estimate 1.png 2.png -o 1.png", "cannot write 1.png: it is an input"),
+    # weights and device
+    ("estimate 1.png 2.png -o out/a.flo --weights nope", "the names are default, "),
+    ("estimate 1.png 2.png -o out/a.flo --weights other.pt", "other.pt"),
+    ("estimate 1.png 2.png -o out/a.flo --weights text.png", "text.png is not a checkpoint"),
+    ("estimate 1.png 2.png -o out/a.flo --device tpu", "device 'tpu' is unknown; use auto, cpu"),
+    ("video frames -o out --device cuda:-1", "device 'cuda:-1' is unknown; use auto, cpu"),
+    # videos
+    ("video missing.mp4 -o out", "missing.mp4 does not exist"),
+    ("video empty.mp4 -o out", "empty.mp4 is empty (0 bytes)"),
+    ("video text.mp4 -o out", "text.mp4 holds no pictures that OpenCV can decode"),
+    ("video half.mp4 -o out", "half.mp4 is cut off"),
+    ("video one.mp4 -o out", "one.mp4 has one frame only; flow needs two"),
+    ("video folder -o out", "folder holds no images"),
+    ("video 1.png -o out", "1.png is a still image"),
+    ("video three.mp4 -o empty", "cannot make the folder empty: file exists"),
+    ("video three.mp4 --flo empty/flows", "cannot make the folder empty/flows: not a directory"),
+    ("video three.mp4 --viz none/v.mp4", "the folder none does not exist; create it first"),
+    ("video three.mp4 --viz three.mp4", "cannot write three.mp4: it is an input"),
+    ("video three.mp4 --viz folder", "'' is not a video format that can be written"),
+    ("video three.mp4 --viz out/v.gif", "'.gif' is not a video format that can be written"),
+    ("video three.mp4 -o out/v.gif", "out/v.gif is neither a video that can be written"),
+    ("video three.mp4 -o out/v1.5", "for a new folder with a dot in its name use --flo"),
+    ("video three.mp4 -o out --flo out/f", "-o out and --flo out/f are both a folder of flows"),
+    ("video three.mp4 -o out/v.mp4 --viz out/w.mp4", "are both a colour video; drop one"),
+    ("video three.mp4 -o out/v.mp4 --fps 99999", "choose a rate from 0.1 to 1000"),
+    # flow files
+    ("visualize missing.flo -o out/a.png", "there is no file missing.flo"),
+    ("visualize empty.flo -o out/a.png", "empty.flo is not a .flo file"),
+    ("visualize text.flo -o out/a.png", "text.flo is not a .flo file"),
+    ("visualize half.flo -o out/a.png", "half.flo is cut short"),
+    ("visualize 1.png -o out/a.png", "1.png"),
+    ("visualize three.mp4 -o out/a.png", "three.mp4 is not a flow file"),
+    ("visualize flow.flo -o out/a.gif", ".gif is not an image format it knows"),
+    ("visualize flow.flo -o out", "cannot write out: it has no suffix"),
+    ("visualize flow.flo -o none/a.png", "the folder none does not exist"),
+    ("visualize folder -o out", "folder has no flow files in it"),
+    ("visualize . -o out", "empty.flo and empty.png would both become out/empty.png"),
+    ("visualize out -o out", "where they would be taken for flow"),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), BAD_INPUT, ids=[line for line, _ in BAD_INPUT])
+def test_bad_input_is_told_in_one_line_and_writes_nothing(inputs, capfd, line, message):
+    before = files_below(inputs)
+    result = invoke(*line.split())
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert_one_error_line(result.stderr, message)
+    assert capfd.readouterr() == ("", "")  # nor do the libraries say anything of their own
+    assert files_below(inputs) == before
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "estimate 1.png wide.png -o out/a.flo",
+        "video half.mp4 -o out",
+        "visualize half.flo -o out/a.png",
+    ],
+)
+def test_the_process_of_a_bad_input_ends_with_one_and_one_line(inputs, line):
+    code, stdout, stderr = process(*line.split())
+    assert (code, stdout) == (1, "")
+    assert_one_error_line(stderr)
+
+
+def test_a_video_that_breaks_in_the_middle_keeps_what_comes_before(inputs):
+    half(Path("half.avi"), make_video(Path("whole.avi"), 30))
+    code, stdout, stderr = process("video", "half.avi", "-o", "out/flows", "--viz", "out/v.mp4")
+    assert (code, stdout) == (1, "")
+    flows = len(list(Path("out/flows").iterdir()))
+    assert 4 <= flows <= 20
+    assert_one_error_line(stderr, f"breaks at frame {flows + 1} of 30", f"before: {flows} flows\n")
+    assert count_frames(Path("out/v.mp4")) == flows
+    assert files_below(inputs / "out") == [
+        *(f"flows/{number:06d}.flo" for number in range(flows)),
+        "v.mp4",
+    ]
+
+
+def test_a_folder_that_must_not_be_written_to_is_named(inputs):
+    if os.name == "nt" or os.geteuid() == 0:
+        pytest.skip("here every folder may be written to")
+    Path("out").chmod(0o500)
+    result = invoke("visualize", "flow.flo", "-o", "out/a.png")
+    Path("out").chmod(0o700)
+    assert result.exit_code == 1
+    assert_one_error_line(result.stderr, "out/a.png", "permission denied")
+
+
+def test_a_folder_that_must_not_be_listed_is_named(inputs):
+    if os.name == "nt" or os.geteuid() == 0:
+        pytest.skip("here every folder may be listed")
+    Path("folder").chmod(0o300)
+    result = invoke("visualize", "folder", "-o", "out")
+    Path("folder").chmod(0o700)
+    assert result.exit_code == 1
+    assert_one_error_line(result.stderr, "cannot list folder: permission denied")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "visualize {}.flo -o out/a.png",
+        "video {}.mp4 -o out",
+        "estimate {}.png 1.png -o out/a.flo",
+        "estimate 1.png 2.png -o out/a.flo --weights {}",
+    ],
+)
+def test_a_name_too_long_for_the_system_is_told_in_one_line(inputs, line):
+    result = invoke(*line.format("a" * 300).split())
+    assert result.exit_code == 1
+    assert_one_error_line(result.stderr, "file name too long")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("two\nlines.flo", "two\\nlines.flo"),
+        ("line\rback.flo", "line\\rback.flo"),
+        ("\x1b[31mred.flo", "\\x1b[31mred.flo"),
+        ("separator\u2028.flo", "separator\\u2028.flo"),
+        ("next\x85line.flo", "next\\x85line.flo"),
+    ],
+)
+def test_an_error_is_one_line_whatever_the_name_of_a_file(inputs, name, shown):
+    code, stdout, stderr = process("visualize", name, "-o", "out/a.png")
+    assert (code, stdout) == (1, "")
+    assert stderr == f"error: there is no file {shown}; check the name and the folder\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_a_name_that_is_no_text_is_read_written_and_shown(inputs):
+    name = os.fsdecode(b"\xff.flo")
+    Path("flow.flo").rename(name)
+    code, stdout, stderr = process("visualize", name, "-o", f"out/{name}.png")
+    assert (code, stderr) == (0, "")
+    assert stdout.startswith("out/\\udcff.flo.png: 1 image")
+    assert files_below(inputs / "out") == [f"{name}.png"]
+
+
+def test_a_terminal_without_japanese_letters_gets_their_codes(inputs):
+    env = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    code, stdout, stderr = process("visualize", "flow.flo", "-o", "out/日本.png", env=env)
+    assert (code, stderr) == (0, "")
+    assert stdout.startswith("out/\\u65e5\\u672c.png: 1 image")
+    assert files_below(inputs / "out") == ["日本.png"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "with space",
+        "{braces}",
+        "{0}",
+        "100%",
+        "%s %d",
+        "日本 フレーム",
+        "Å",
+        "it's",
+        "-dash",
+        "[1]",
+    ],
+)
+def test_any_name_will_do_for_files_and_folders(inputs, name):
+    folder = Path("out") / name
+    folder.mkdir()
+    write_image(folder / f"{name} 1.png", picture(0))
+    write_image(folder / f"{name} 2.png", picture(1))
+    make_video(Path("clip.mp4"), 2).rename(folder / f"{name}.mp4")
+    prefix = f"out/{name}/{name}"
+    pair = [f"{prefix} 1.png", f"{prefix} 2.png", "-o", f"{prefix}.flo", "--viz", f"{prefix}.png"]
+    for args in (
+        ["estimate", *pair],
+        ["video", f"{prefix}.mp4", "--flo", f"{prefix} flows", "--viz", f"{prefix} viz.mp4"],
+        ["visualize", f"{prefix} flows", "-o", f"{prefix} colours"],
+    ):
+        result = invoke(*args)
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert prefix in result.stdout
+    assert files_below(folder) == sorted(
+        f"{name}{end}"
+        for end in (
+            " 1.png", " 2.png", ".mp4", ".flo", ".png", " viz.mp4", " flows/000000.flo",
+            " colours/000000.png",
+        )
+    )  # fmt: skip
+
+
+# usage: exit code 2
+
+BAD_USAGE = [
+    ("estimate 1.png 2.png", "give -o FLOW, --viz IMAGE, or both"),
+    ("video frames", "give -o OUT, --flo DIR or --viz FILE"),
+    ("visualize flow.flo", "--output"),
+    ("estimate 1.png -o out/a.flo", "SECOND"),
+    ("estimate 1.png 2.png -o out/a.flo --precision fp8", "fp16"),
+    ("video frames -o out --fps 0", "must be a number above 0"),
+    ("nonsense", "nonsense"),
+    *(
+        (f"{command} --max-flow={number}", "must be a number above 0")
+        for command in (
+            "estimate 1.png 2.png --viz out/a.png",
+            "video frames --viz out/v.mp4",
+            "visualize flow.flo -o out/a.png",
+        )
+        for number in ("0", "-1", "nan", "inf")
+    ),
+    ("visualize flow.flo -o out/a.png --max-flow=much", "--max-flow"),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), BAD_USAGE, ids=[line for line, _ in BAD_USAGE])
+def test_wrong_usage_ends_with_two_and_writes_nothing(inputs, line, message):
+    result = invoke(*line.split())
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert files_below(inputs / "out") == []
+
+
+def test_the_process_of_a_wrong_usage_ends_with_two(inputs):
+    assert process("estimate", "1.png", "2.png")[0] == 2
+
+
+# interruption and what the system does to a process
+
+posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
+
+
+def wait_for(path, running):
+    deadline = time.monotonic() + 100
+    while not path.exists():
+        assert running.poll() is None, running.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@posix
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_an_interrupted_video_keeps_what_is_finished(inputs, name):
+    make_video(Path("long.mp4"), 2000)
+    with start("video", "long.mp4", "--flo", "out/flows", "--viz", "out/v.mp4") as running:
+        wait_for(inputs / "out" / "flows" / "000003.flo", running)
+        running.send_signal(getattr(signal, name))
+        stdout, stderr = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert (stdout, stderr) == ("", "interrupted; what was finished is kept\n")
+    files = files_below(inputs / "out")
+    flows = len(files) - 1
+    assert 4 <= flows < 1999
+    assert files == [*(f"flows/{number:06d}.flo" for number in range(flows)), "v.mp4"]
+    for path in Path("out/flows").iterdir():
+        assert read_flow(path).shape == (SIDE, SIDE, 2)
+    # a flow file comes before its frame, and the signal may come between the two
+    assert count_frames(Path("out/v.mp4")) in (flows - 1, flows)
+
+
+@posix
+def test_an_interruption_while_torch_is_imported_is_told_in_one_line(inputs):
+    # stands for the import of torch: says that it has begun, then takes its time
+    Path("folder/torch.py").write_text(
+        "import pathlib, time\npathlib.Path('out/begun').touch()\ntime.sleep(60)\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(inputs / "folder")}
+    with start("estimate", "1.png", "2.png", "-o", "out/a.flo", env=env) as running:
+        wait_for(inputs / "out" / "begun", running)
+        running.send_signal(signal.SIGINT)
+        stdout, stderr = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert (stdout, stderr) == ("", "interrupted; what was finished is kept\n")
+    assert files_below(inputs / "out") == ["begun"]
+
+
+@posix
+def test_a_reader_that_has_left_is_no_reason_for_a_traceback(inputs):
+    with start("visualize", "flow.flo", "-o", "out/a.png") as running:
+        running.stdout.close()
+        stderr = running.stderr.read()
+    assert (running.returncode, stderr) == (1, "")
+    assert files_below(inputs / "out") == ["a.png"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_summary_that_cannot_be_printed_is_an_error_in_one_line(inputs):
+    with Path("/dev/full").open("w") as full:
+        code, _, stderr = process("visualize", "flow.flo", "-o", "out/a.png", stdout=full)
+    assert code == 1
+    assert_one_error_line(stderr, "no space left on device")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_closed_streams_are_no_reason_to_fail(inputs, closed):
+    Path("flow.flo").rename("folder/flow.flo")
+    line = f'"{sys.executable}" -m pwcflow visualize folder -o out {closed}'
+    assert subprocess.run(line, shell=True, check=False, capture_output=True).returncode == 0
+    assert files_below(inputs / "out") == ["flow.png"]
+
+
+LITTLE_MEMORY = """
+import resource
+import sys
+from pathlib import Path
+
+import pwcflow.estimator
+import pwcflow.pipeline
+from pwcflow.cli import main
+
+now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (now + (600 << 20),) * 2)
+main()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited in this way on Linux")
+def test_too_little_memory_is_told_in_one_line(inputs):
+    write_image(Path("huge.png"), np.zeros((2000, 3000, 3), np.uint8))  # takes 3 GB
+    arguments = ["estimate", "huge.png", "huge.png", "-o", "out/a.flo", "--device", "cpu"]
+    done = subprocess.run(
+        [sys.executable, "-c", LITTLE_MEMORY, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},  # the stacks of threads count too
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert_one_error_line(done.stderr, "not enough memory", "use smaller images")
+    assert files_below(inputs / "out") == []

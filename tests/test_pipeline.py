@@ -1,0 +1,523 @@
+import struct
+from itertools import pairwise
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from pwcflow.errors import FlowFileError, ImageError, OutputError, PwcFlowError, VideoError
+from pwcflow.flow_file import read_flow, write_flow
+from pwcflow.image_file import read_image, write_image
+from pwcflow.opencv_log import quiet_codecs
+from pwcflow.pipeline import (
+    FOLDER_FPS,
+    estimate_pair,
+    estimate_video,
+    visualize_file,
+    visualize_folder,
+)
+from tests.fake_estimator import FakeEstimator
+
+WIDTH, HEIGHT = 64, 48
+NEAR = 5.0  # what MPEG-4 and Motion JPEG make of an gray, in levels
+
+
+@pytest.fixture
+def estimator():
+    return FakeEstimator()
+
+
+def gray(level, height=HEIGHT, width=WIDTH):
+    return np.full((height, width, 3), level, np.uint8)
+
+
+def frames_folder(folder, levels, name="frame{}.png"):
+    """Frames in a folder: frame1.png and so on, each of one gray."""
+    folder.mkdir()
+    for number, level in enumerate(levels, 1):
+        write_image(folder / name.format(number), gray(level))
+    return folder
+
+
+def video_file(path, levels, fps=12.5, codec="mp4v"):
+    with quiet_codecs(opening_writer=True):
+        fourcc = cv2.VideoWriter.fourcc(*codec)
+        writer = cv2.VideoWriter(str(path), cv2.CAP_FFMPEG, fourcc, fps, (WIDTH, HEIGHT))
+    assert writer.isOpened()
+    # The noise, of mean 0, makes frames so large that a cut hits the pixels, not the tables.
+    noise = np.random.default_rng(0).choice([-12, 12], (HEIGHT, WIDTH, 1))
+    for level in levels:
+        writer.write((gray(level) + noise).clip(0, 255).astype(np.uint8))
+    writer.release()
+    return path
+
+
+def cut_in_frame(path, index):
+    """Cut a Motion JPEG AVI in the middle of a frame."""
+    data = path.read_bytes()
+    start = data.index(b"movi")
+    for _ in range(index + 1):
+        start = data.index(b"00dc", start) + 8
+    (length,) = struct.unpack_from("<I", data, start - 4)
+    path.write_bytes(data[: start + length // 2])
+    return path
+
+
+def run(estimator, source, **options):
+    options = {"folder": None, "viz": None, **options}
+    return estimate_video(estimator.load, source, **options)
+
+
+def frames_of(path):
+    capture = cv2.VideoCapture(str(path), cv2.CAP_FFMPEG)
+    assert capture.isOpened()
+    fps, frames = capture.get(cv2.CAP_PROP_FPS), []
+    while (frame := capture.read()[1]) is not None:
+        frames.append(cv2.cvtColor(frame, cv2.COLOR_BGR2RGB))
+    return fps, frames
+
+
+def names_in(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def means_of(folder):
+    flows = [read_flow(path) for path in sorted(folder.iterdir())]
+    return [tuple(float(mean) for mean in flow.mean((0, 1))) for flow in flows]
+
+
+# pairs
+
+
+def test_a_pair_of_images_becomes_a_flow_file_and_a_colour_image(tmp_path, estimator):
+    first, second = tmp_path / "1.png", tmp_path / "2.png"
+    write_image(first, gray(30))
+    write_image(second, gray(40))
+    output, viz = tmp_path / "out.flo", tmp_path / "out.png"
+    summary = estimate_pair(estimator.load, first, second, output=output, viz=viz)
+    flow = read_flow(output)
+    assert flow.shape == (HEIGHT, WIDTH, 2)
+    assert np.all(flow == (30, 40))
+    assert read_image(viz).shape == (HEIGHT, WIDTH, 3)
+    assert summary.pop("seconds") >= 0
+    assert summary == {
+        "first": str(first),
+        "second": str(second),
+        "flow": str(output),
+        "viz": str(viz),
+        "width": WIDTH,
+        "height": HEIGHT,
+        "largest_motion_px": 50.0,
+        "weights": "fake",
+        "weights_sha256": "0" * 64,
+        "device": "cpu",
+        "precision": "fp32",
+    }
+
+
+def test_the_scale_asked_for_is_that_of_the_colour_image(tmp_path, estimator):
+    for name, level in (("1.png", 1), ("2.png", 0)):
+        write_image(tmp_path / name, gray(level))
+    viz = tmp_path / "viz.png"
+    images = tmp_path / "1.png", tmp_path / "2.png"
+    estimate_pair(estimator.load, *images, output=None, viz=viz, max_flow=100)
+    # (1, 0) px of 100: red, whose green and blue lose 1 % of 255
+    assert np.all(read_image(viz) == (255, 252, 252))
+
+
+def test_two_images_of_two_sizes_are_refused_with_both_before_anything_is_loaded(
+    tmp_path, estimator
+):
+    first, second = tmp_path / "1.png", tmp_path / "2.png"
+    write_image(first, gray(1, 48, 64))
+    write_image(second, gray(1, 64, 48))
+    with pytest.raises(ImageError, match=r"1\.png is 64 x 48 pixels but .*2\.png is 48 x 64"):
+        estimate_pair(estimator.load, first, second, output=tmp_path / "a.flo", viz=None)
+    assert estimator.loads == 0
+
+
+@pytest.mark.parametrize(
+    ("output", "viz"),
+    [("a.jpg", None), ("a", None), (None, "a.flo"), (None, "a"), ("a.flo", "b.gif")],
+)
+def test_an_unknown_suffix_is_told_before_the_images_are_read(tmp_path, estimator, output, viz):
+    with pytest.raises((FlowFileError, OutputError), match="use "):
+        estimate_pair(
+            estimator.load,
+            tmp_path / "missing.png",
+            tmp_path / "missing.png",
+            output=output and tmp_path / output,
+            viz=viz and tmp_path / viz,
+        )
+    assert estimator.loads == 0
+    assert names_in(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("output", "viz"),
+    [("1.png", None), (None, "2.png"), ("out.png", "out.png"), ("sub/../1.png", None)],
+)
+def test_no_output_takes_the_place_of_an_input_or_of_another_output(
+    tmp_path, estimator, output, viz
+):
+    (tmp_path / "sub").mkdir()
+    first, second = tmp_path / "1.png", tmp_path / "2.png"
+    write_image(first, gray(1))
+    write_image(second, gray(2))
+    with pytest.raises(OutputError, match="it is an input, or another output; choose another"):
+        estimate_pair(
+            estimator.load,
+            first,
+            second,
+            output=output and tmp_path / output,
+            viz=viz and tmp_path / viz,
+        )
+    assert estimator.loads == 0
+    assert np.all(read_image(first) == 1)
+
+
+def test_an_output_linked_to_an_input_is_refused(tmp_path, estimator):
+    first, link = tmp_path / "1.png", tmp_path / "link.png"
+    write_image(first, gray(1))
+    link.symlink_to(first)
+    with pytest.raises(OutputError, match="it is an input"):
+        estimate_pair(estimator.load, first, first, output=None, viz=link)
+
+
+# videos
+
+
+def test_a_folder_of_frames_gives_one_flow_less_in_natural_order(tmp_path, estimator):
+    levels = [10 * number for number in range(1, 13)]  # frame10 sorts before frame2 as text
+    source = frames_folder(tmp_path / "frames", levels)
+    summary = run(estimator, source, folder=tmp_path / "flows")
+    assert names_in(tmp_path / "flows") == [f"{number:06d}.flo" for number in range(11)]
+    assert means_of(tmp_path / "flows") == list(pairwise(levels))
+    assert estimator.encoded == levels  # each once, in order
+    assert estimator.loads == 1
+    assert summary.pop("seconds") >= 0
+    assert summary == {
+        "video": str(source),
+        "frames": 12,
+        "flows": 11,
+        "flow_folder": str(tmp_path / "flows"),
+        "viz": None,
+        "width": WIDTH,
+        "height": HEIGHT,
+        "weights": "fake",
+        "weights_sha256": "0" * 64,
+        "device": "cpu",
+        "precision": "fp32",
+    }
+
+
+def test_a_video_file_gives_one_flow_less_and_encodes_each_frame_once(tmp_path, estimator):
+    levels = [20, 60, 100, 140, 180]
+    source = video_file(tmp_path / "clip.mp4", levels)
+    summary = run(estimator, source, folder=tmp_path / "new" / "flows")
+    assert (summary["frames"], summary["flows"]) == (5, 4)
+    assert estimator.encoded == pytest.approx(levels, abs=NEAR)
+    flat = [value for pair in pairwise(levels) for value in pair]
+    found = [value for pair in means_of(tmp_path / "new" / "flows") for value in pair]
+    assert found == pytest.approx(flat, abs=NEAR)
+
+
+def test_two_frames_give_one_flow(tmp_path, estimator):
+    source = frames_folder(tmp_path / "frames", [7, 9])
+    assert run(estimator, source, folder=tmp_path / "flows")["flows"] == 1
+    assert means_of(tmp_path / "flows") == [(7, 9)]
+
+
+def test_the_colour_video_has_the_frame_rate_of_its_source_and_one_frame_less(tmp_path, estimator):
+    source = video_file(tmp_path / "clip.mp4", [20, 60, 100, 140, 180], fps=12.5)
+    viz = tmp_path / "viz.mp4"
+    run(estimator, source, viz=viz)
+    fps, frames = frames_of(viz)
+    assert fps == pytest.approx(12.5)
+    assert len(frames) == 4
+    assert frames[0].shape == (HEIGHT, WIDTH, 3)
+
+
+def test_the_colour_video_of_a_folder_has_the_usual_frame_rate_or_the_one_asked_for(
+    tmp_path, estimator
+):
+    source = frames_folder(tmp_path / "frames", [1, 2, 3])
+    run(estimator, source, viz=tmp_path / "a.mp4")
+    run(estimator, source, viz=tmp_path / "b.mp4", fps=60)
+    assert frames_of(tmp_path / "a.mp4")[0] == FOLDER_FPS
+    assert frames_of(tmp_path / "b.mp4")[0] == 60
+
+
+def test_the_colour_video_keeps_to_the_scale_asked_for(tmp_path, estimator):
+    source = frames_folder(tmp_path / "frames", [100, 0, 0])
+    run(estimator, source, viz=tmp_path / "viz.avi", max_flow=200)
+    _, (moving, still) = frames_of(tmp_path / "viz.avi")
+    # (100, 0) px of 200: red, with half of green and blue
+    assert np.abs(moving.mean((0, 1)) - (255, 127, 127)).max() < NEAR
+    assert np.abs(still.mean((0, 1)) - 255).max() < NEAR
+
+
+def test_the_colour_video_has_a_running_scale_when_none_is_asked_for(tmp_path, estimator):
+    source = frames_folder(tmp_path / "frames", [80, 0, 0])
+    run(estimator, source, viz=tmp_path / "viz.avi")
+    _, (moving, still) = frames_of(tmp_path / "viz.avi")
+    # the scale is a quarter above 80 px: a fifth of green and blue is left
+    assert np.abs(moving.mean((0, 1)) - (255, 51, 51)).max() < NEAR
+    assert np.abs(still.mean((0, 1)) - 255).max() < NEAR
+
+
+def test_a_break_in_the_middle_keeps_the_flows_and_the_colour_video(tmp_path, estimator):
+    levels = [20, 50, 80, 110, 140, 170, 200, 230]
+    source = cut_in_frame(video_file(tmp_path / "clip.avi", levels, codec="MJPG"), 5)
+    flows, viz = tmp_path / "flows", tmp_path / "viz.mp4"
+    with pytest.raises(VideoError, match=r"breaks at frame 5 .*; kept what comes before: 4 flows"):
+        run(estimator, source, folder=flows, viz=viz)
+    assert names_in(flows) == [f"{number:06d}.flo" for number in range(4)]
+    assert [u for u, _ in means_of(flows)] == pytest.approx(levels[:4], abs=NEAR)
+    assert len(frames_of(viz)[1]) == 4
+    assert names_in(tmp_path) == ["clip.avi", "flows", "viz.mp4"]
+
+
+def test_a_damaged_frame_in_a_folder_keeps_the_flows_and_the_colour_video(tmp_path, estimator):
+    source = frames_folder(tmp_path / "frames", [10, 20, 30])
+    (source / "frame3.png").write_bytes((source / "frame3.png").read_bytes()[:-20])
+    flows, viz = tmp_path / "flows", tmp_path / "viz.mp4"
+    with pytest.raises(VideoError, match=r"frame3\.png is cut short.*comes before: 1 flow$"):
+        run(estimator, source, folder=flows, viz=viz)
+    assert means_of(flows) == [(10, 20)]
+    assert len(frames_of(viz)[1]) == 1
+
+
+def test_a_frame_of_another_size_ends_the_video_there(tmp_path, estimator):
+    source = frames_folder(tmp_path / "frames", [10, 20, 30])
+    write_image(source / "frame4.png", gray(40, 32, 80))
+    with pytest.raises(VideoError, match=r"frame4\.png is 80 x 32 .* 64 x 48; .*before: 2 flows$"):
+        run(estimator, source, folder=tmp_path / "flows")
+    assert means_of(tmp_path / "flows") == [(10, 20), (20, 30)]
+
+
+def one_frame(folder):
+    return video_file(folder / "clip.mp4", [50]), "has one frame only; flow needs two"
+
+
+def one_image(folder):
+    return frames_folder(folder / "frames", [50]), "has one frame only; flow needs two"
+
+
+def two_sizes(folder):
+    source = frames_folder(folder / "frames", [50])
+    write_image(source / "frame2.png", gray(40, 32, 80))
+    return source, "80 x 32 pixels but .* 64 x 48"
+
+
+def missing(folder):
+    return folder / "clip.mp4", "does not exist"
+
+
+def broken_at_once(folder):
+    source = video_file(folder / "clip.avi", [1, 2, 3], codec="MJPG")
+    return cut_in_frame(source, 1), "breaks at frame 1"
+
+
+@pytest.mark.parametrize("make", [one_frame, one_image, two_sizes, missing, broken_at_once])
+def test_a_source_without_two_good_frames_loads_and_writes_nothing(tmp_path, estimator, make):
+    source, message = make(tmp_path)
+    before = names_in(tmp_path)
+    with pytest.raises(VideoError, match=message):
+        run(estimator, source, folder=tmp_path / "flows", viz=tmp_path / "viz.mp4")
+    assert estimator.loads == 0
+    assert names_in(tmp_path) == before
+
+
+def test_an_unknown_video_suffix_is_told_before_the_source_is_opened(tmp_path, estimator):
+    with pytest.raises(OutputError, match=r"'\.gif' is not a video format"):
+        run(estimator, tmp_path / "missing.mp4", viz=tmp_path / "viz.gif")
+    assert estimator.loads == 0
+
+
+def test_the_colour_video_does_not_replace_its_source(tmp_path, estimator):
+    source = video_file(tmp_path / "clip.mp4", [1, 2, 3])
+    before = source.read_bytes()
+    with pytest.raises(OutputError, match="it is an input"):
+        run(estimator, source, viz=source)
+    assert estimator.loads == 0
+    assert source.read_bytes() == before
+
+
+def without_frame_rate(path):
+    source = video_file(path, [10, 20, 30], fps=240.0, codec="MJPG")
+    data = source.read_bytes()
+    rate = data.index(b"strh") + 32  # dwRate, after dwScale
+    assert struct.unpack_from("<II", data, rate - 4) == (1, 240)
+    source.write_bytes(data[:rate] + struct.pack("<I", 1200) + data[rate + 4 :])  # not sensible
+    return source
+
+
+def test_a_source_without_frame_rate_needs_one_for_its_colour_video(tmp_path, estimator):
+    source = without_frame_rate(tmp_path / "clip.avi")
+    with pytest.raises(VideoError, match="does not tell its frame rate; add --fps"):
+        run(estimator, source, viz=tmp_path / "viz.mp4")
+    assert estimator.loads == 0
+    run(estimator, source, viz=tmp_path / "viz.mp4", fps=10)
+    fps, frames = frames_of(tmp_path / "viz.mp4")
+    assert (fps, len(frames)) == (10, 2)
+
+
+def test_a_source_without_frame_rate_gives_flow_files_all_the_same(tmp_path, estimator):
+    source = without_frame_rate(tmp_path / "clip.avi")
+    assert run(estimator, source, folder=tmp_path / "flows")["flows"] == 2
+
+
+def test_a_frame_rate_no_video_can_have_is_told_before_anything_is_loaded(tmp_path, estimator):
+    source = frames_folder(tmp_path / "frames", [1, 2])
+    with pytest.raises(OutputError, match="choose a rate from"):
+        run(estimator, source, viz=tmp_path / "viz.mp4", fps=5000)
+    assert estimator.loads == 0
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path, estimator):
+    source = frames_folder(tmp_path / "frames", [1, 2])
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match=r"cannot make the folder .*file.flows: not a directory"):
+        run(estimator, source, folder=tmp_path / "file" / "flows")
+
+
+def test_sixteen_bit_frames_reach_the_estimator_as_they_are(tmp_path, estimator):
+    source = tmp_path / "frames"
+    source.mkdir()
+    for number, level in enumerate((1000, 2000)):
+        write_image(source / f"{number}.png", np.full((8, 9, 3), level, np.uint16))
+    run(estimator, source, folder=tmp_path / "flows")
+    assert means_of(tmp_path / "flows") == [(1000, 2000)]
+
+
+# flow files as colours
+
+
+def flow_with(*vectors):
+    """One row of pixels with these vectors, and the rest of 4 x 6 at rest."""
+    flow = np.zeros((4, 6, 2), np.float32)
+    flow[0, : len(vectors)] = vectors
+    return flow
+
+
+def test_a_flow_file_is_scaled_by_its_longest_vector(tmp_path):
+    write_flow(tmp_path / "a.flo", flow_with((3, 4), (0.05, 0)))
+    summary = visualize_file(tmp_path / "a.flo", tmp_path / "a.png")
+    assert summary == {
+        "input": str(tmp_path / "a.flo"),
+        "output": str(tmp_path / "a.png"),
+        "images": 1,
+        "max_flow_px": 5.0,
+    }
+    image = read_image(tmp_path / "a.png")
+    assert tuple(image[0, 1]) == (255, 252, 252)  # 1 % of the scale, to the right
+    assert tuple(image[3, 5]) == (255, 255, 255)
+
+
+def test_the_noise_of_a_static_flow_file_stays_white(tmp_path):
+    write_flow(tmp_path / "a.flo", flow_with((0.01, 0), (0, -0.01)))
+    assert visualize_file(tmp_path / "a.flo", tmp_path / "a.png")["max_flow_px"] == 1.0
+    assert read_image(tmp_path / "a.png").min() == 252
+
+
+def test_one_vector_has_one_colour_in_all_images_of_a_folder(tmp_path):
+    flows = tmp_path / "flows"
+    flows.mkdir()
+    for name, longest in (("a.flo", 1), ("b.npy", 10), ("c.flo", 100)):
+        write_flow(flows / name, flow_with((1, 0), (longest, 0)))
+    summary = visualize_folder(flows, tmp_path / "colours")
+    assert (summary["images"], summary["max_flow_px"]) == (3, 100.0)
+    assert names_in(tmp_path / "colours") == ["a.png", "b.png", "c.png"]
+    images = [read_image(tmp_path / "colours" / f"{name}.png") for name in "abc"]
+    assert [tuple(image[0, 0]) for image in images] == [(255, 252, 252)] * 3
+    assert [tuple(image[0, 1]) for image in images] == [
+        (255, 252, 252),
+        (255, 229, 229),
+        (255, 0, 0),
+    ]
+
+
+def test_the_scale_asked_for_holds_for_a_folder(tmp_path):
+    flows = tmp_path / "flows"
+    flows.mkdir()
+    write_flow(flows / "a.flo", flow_with((1, 0)))
+    assert visualize_folder(flows, tmp_path / "out", max_flow=100)["max_flow_px"] == 100
+    assert tuple(read_image(tmp_path / "out" / "a.png")[0, 0]) == (255, 252, 252)
+
+
+def test_unknown_pixels_do_not_count_for_the_scale_of_a_folder(tmp_path):
+    flows = tmp_path / "flows"
+    flows.mkdir()
+    write_flow(flows / "a.flo", flow_with((2, 0), (np.nan, 0), (1e10, 0)))
+    assert visualize_folder(flows, tmp_path / "out")["max_flow_px"] == 2.0
+    image = read_image(tmp_path / "out" / "a.png")
+    assert [tuple(pixel) for pixel in image[0, :3]] == [(255, 0, 0), (0, 0, 0), (0, 0, 0)]
+
+
+def test_hidden_and_foreign_files_and_folders_among_the_flows_are_passed_over(tmp_path):
+    flows = tmp_path / "flows"
+    flows.mkdir()
+    write_flow(flows / "a.flo", flow_with((2, 0)))
+    (flows / "._a.flo").write_bytes(b"left by a Mac")
+    (flows / ".0123456789abcdef.flo").write_bytes(b"PIEH")  # one that is being written
+    (flows / "notes.txt").touch()
+    (flows / "sub.flo").mkdir()
+    assert visualize_folder(flows, tmp_path / "out")["images"] == 1
+    assert names_in(tmp_path / "out") == ["a.png"]
+
+
+def test_images_are_not_written_among_the_flows_they_are_made_of(tmp_path):
+    write_flow(tmp_path / "a.flo", flow_with((1, 0)))
+    for same in (tmp_path, tmp_path / ".." / tmp_path.name):
+        with pytest.raises(OutputError, match="where they would be taken for flow"):
+            visualize_folder(tmp_path, same)
+    assert names_in(tmp_path) == ["a.flo"]
+
+
+def test_two_flow_files_that_would_become_one_image_are_both_named(tmp_path):
+    flows = tmp_path / "flows"
+    flows.mkdir()
+    for name in ("a.flo", "a.npy"):
+        write_flow(flows / name, flow_with((1, 0)))
+    with pytest.raises(OutputError, match=r"a\.flo and .*a\.npy would both become .*a\.png"):
+        visualize_folder(flows, tmp_path / "out")
+    assert names_in(tmp_path) == ["flows"]
+
+
+def test_a_folder_without_flow_files_is_refused(tmp_path):
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(FlowFileError, match=r"no flow files in it, whose names end in \.flo"):
+        visualize_folder(tmp_path, tmp_path / "out")
+    assert names_in(tmp_path) == ["notes.txt"]
+
+
+def test_one_damaged_flow_file_stops_a_folder_before_anything_is_written(tmp_path):
+    flows = tmp_path / "flows"
+    flows.mkdir()
+    for name in ("a.flo", "b.flo"):
+        write_flow(flows / name, flow_with((1, 0)))
+    (flows / "b.flo").write_bytes((flows / "b.flo").read_bytes()[:-1])
+    with pytest.raises(FlowFileError, match=r"b\.flo is cut short"):
+        visualize_folder(flows, tmp_path / "out")
+    assert names_in(tmp_path) == ["flows"]
+
+
+def test_the_image_of_a_flow_does_not_replace_it(tmp_path):
+    path = tmp_path / "flow.png"
+    write_flow(path, flow_with((1, 0)))
+    with pytest.raises(OutputError, match="it is an input"):
+        visualize_file(path, path)
+    assert np.all(read_flow(path) == flow_with((1, 0)))
+
+
+@pytest.mark.parametrize("name", ["a.gif", "a", "a.flo"])
+def test_an_unknown_image_suffix_is_told_before_the_flow_is_read(tmp_path, name):
+    with pytest.raises(OutputError, match=r"cannot write .*; use "):
+        visualize_file(tmp_path / "missing.flo", tmp_path / name)
+
+
+def test_every_error_of_the_pipeline_is_one_kind(tmp_path):
+    with pytest.raises(PwcFlowError):
+        visualize_file(Path("missing.flo"), tmp_path / "a.png")

@@ -1,0 +1,1 @@
+"""Training: scenes rendered on the fly, and the loop that learns from them."""

@@ -1,0 +1,95 @@
+"""Photographs and cut-outs from folders, as the renderer samples them."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from pwcflow.errors import ImageError
+from pwcflow.image_file import IMAGE_SUFFIXES, read_image
+from pwcflow.training.render_reference import Textures
+
+PHOTO_HEIGHT, PHOTO_WIDTH = 640, 896
+SPRITE_SIZE = 256
+
+
+def load_textures(
+    photos: Iterable[Path],
+    sprites: Iterable[Path],
+    *,
+    photo_size: tuple[int, int] = (PHOTO_HEIGHT, PHOTO_WIDTH),
+    sprite_size: int = SPRITE_SIZE,
+) -> Textures:
+    """Return the images of some folders as textures on the CPU.
+
+    Args:
+        photos: folders of photographs; each is scaled to cover `photo_size` and cropped to it.
+        sprites: folders of PNG cut-outs with an alpha channel; each is fitted into a square.
+            Images without alpha are passed over.
+        photo_size: height and width.
+        sprite_size: side of the square.
+
+    Raises:
+        ImageError: there is no photograph, or an image cannot be read.
+    """
+    photographs = [_photo(file, photo_size) for file in _images(photos)]
+    if not photographs:
+        raise ImageError("training needs photographs, and there are none in the folders given")
+    cut_outs = [
+        sprite for file in _images(sprites) if (sprite := _sprite(file, sprite_size)) is not None
+    ]
+    return Textures(
+        torch.from_numpy(np.stack(photographs)),
+        torch.from_numpy(
+            np.stack(cut_outs) if cut_outs else np.zeros((0, sprite_size, sprite_size, 4), np.uint8)
+        ),
+    )
+
+
+def _images(folders: Iterable[Path]) -> list[Path]:
+    files = []
+    for folder in folders:
+        if not folder.is_dir():
+            raise ImageError(f"{folder} is not a folder; give a folder of images")
+        files += sorted(file for file in folder.iterdir() if file.suffix.lower() in IMAGE_SUFFIXES)
+    return files
+
+
+def _photo(file: Path, size: tuple[int, int]) -> npt.NDArray[np.uint8]:
+    image: npt.NDArray[Any] = read_image(file)
+    if image.dtype == np.uint16:
+        image = (image >> 8).astype(np.uint8)
+    height, width = size
+    scale = max(height / image.shape[0], width / image.shape[1])
+    fitted = (
+        max(width, round(image.shape[1] * scale)),
+        max(height, round(image.shape[0] * scale)),
+    )
+    smooth = cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC
+    image = cv2.resize(image, fitted, interpolation=smooth)
+    top, left = (fitted[1] - height) // 2, (fitted[0] - width) // 2
+    crop = image[top : top + height, left : left + width]
+    opaque = np.full((height, width, 1), 255, np.uint8)
+    return np.concatenate((crop, opaque), axis=2).astype(np.uint8)
+
+
+def _sprite(file: Path, size: int) -> npt.NDArray[np.uint8] | None:
+    image: npt.NDArray[Any] | None = cv2.imdecode(np.fromfile(file, np.uint8), cv2.IMREAD_UNCHANGED)
+    if image is None or image.ndim != 3 or image.shape[2] != 4 or image.dtype != np.uint8:
+        return None
+    # A pixel is left free on each side, so that sampling fades out at the outline.
+    scale = (size - 4) / max(image.shape[:2])
+    fitted = (max(1, round(image.shape[1] * scale)), max(1, round(image.shape[0] * scale)))
+    premultiplied = image.astype(np.float32)
+    premultiplied[..., :3] *= premultiplied[..., 3:] / 255
+    smooth = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
+    small = cv2.resize(premultiplied, fitted, interpolation=smooth)
+    square = np.zeros((size, size, 4), np.uint8)
+    top, left = (size - fitted[1]) // 2, (size - fitted[0]) // 2
+    rgba = small[..., [2, 1, 0, 3]]
+    square[top : top + fitted[1], left : left + fitted[0]] = np.rint(rgba).clip(0, 255)
+    return square

@@ -1,0 +1,191 @@
+"""Rendered pairs: exact flow, repeatable scenes, kernels that equal the plain-torch renderer."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from pwcflow.training.render import Renderer
+from pwcflow.training.render_reference import Textures, compose, photograph
+from pwcflow.training.scene import SHAPES, SURFACES, SceneSettings, sample_scenes
+from pwcflow.training.textures import load_textures
+from pwcflow.warp import backward_warp
+
+SETTINGS = SceneSettings(height=64, width=96, layers=4, typical_motion=4.0)
+
+
+@pytest.fixture(scope="module")
+def textures():
+    """Smooth photographs and one round cut-out: bilinear samples of them are nearly exact."""
+    rng = np.random.default_rng(0)
+    y, x = np.mgrid[0:80, 0:100]
+    photos = np.full((3, 80, 100, 4), 255, np.uint8)
+    for i in range(3):
+        for c in range(3):
+            k = rng.normal(size=2) * 0.15
+            photos[i, ..., c] = 127 + 100 * np.sin(k[0] * x + k[1] * y + rng.random() * 6)
+    disc = (np.hypot(*np.mgrid[-15.5:16, -15.5:16]) < 12).astype(np.uint8) * 255
+    sprites = np.stack((disc // 2, disc, disc // 4, disc), -1)[None]
+    return Textures(torch.from_numpy(photos), torch.from_numpy(sprites))
+
+
+def scenes_of(textures, count=4, seed=0, settings=SETTINGS):
+    height, width = textures.photos.shape[1:3]
+    return sample_scenes(
+        np.random.default_rng(seed),
+        count,
+        len(textures.photos),
+        len(textures.sprites),
+        (height, width),
+        settings,
+    )
+
+
+def test_frame_two_warped_by_the_flow_is_frame_one_where_both_show_the_point(textures):
+    composed = compose(scenes_of(textures, 6), textures, 64, 96)
+    second = composed.frames[1].permute(0, 3, 1, 2)
+    warped = backward_warp(second, composed.flow).permute(0, 2, 3, 1)
+    seen = composed.visible > 0
+    assert 0.5 < seen.float().mean() < 1
+    error = (warped - composed.frames[0]).abs().mean(-1)
+    # Away from outlines only the bilinear warp errs, on textures of many pixels a period.
+    exact = error[seen].median()
+    assert exact < 0.003
+    shifted = backward_warp(second, composed.flow + 0.5).permute(0, 2, 3, 1)
+    assert (shifted - composed.frames[0]).abs().mean(-1)[seen].median() > 5 * exact
+
+
+def test_a_translated_object_before_a_still_background_has_the_flow_worked_out_by_hand(textures):
+    scenes = scenes_of(textures, 1)
+    layers = scenes.layers
+    layers["motion"] = np.eye(3, dtype=np.float32).reshape(9)
+    layers["waves"] = 0
+    layers["radius"][:, 1:] = 0
+    box = layers[0, 1]
+    box["radius"], box["aspect"], box["softness"], box["exponent"] = 10, 1, 0.5, 8
+    box["shape"], box["pose"] = SHAPES.index("superellipse"), (0.5, 0.5, 1, 0)
+    box["motion"][[2, 5]] = 5, -3  # frame 1's p is at p + (5, -3) in frame 2
+    flow = compose(scenes, textures, 64, 96).flow[0]
+    # In frame 2 the box is about (48, 32), so in frame 1 it was about (43, 35).
+    assert flow[:, 35, 43].tolist() == pytest.approx([5, -3], abs=1e-4)
+    assert flow[:, 35, 35].tolist() == pytest.approx([5, -3], abs=1e-4)  # 8 px left of it
+    assert flow[:, 35, 30].tolist() == pytest.approx([0, 0], abs=1e-4)  # 13 px left of it
+    assert flow[:, 5, 80].tolist() == pytest.approx([0, 0], abs=1e-4)
+    visible = compose(scenes, textures, 64, 96).visible[0]
+    # The background right of the box in frame 1 is behind it in frame 2.
+    assert visible[35, 43] == 1
+    assert visible[32, 55] == 0
+    assert visible[32, 61] == 1
+
+
+def test_scenes_are_the_same_for_the_same_seed_and_no_others(textures):
+    one, same, other = (scenes_of(textures, seed=seed) for seed in (1, 1, 2))
+    assert one.layers.tobytes() == same.layers.tobytes()
+    assert one.optics.tobytes() == same.optics.tobytes()
+    assert one.layers.tobytes() != other.layers.tobytes()
+
+
+def test_every_shape_and_surface_occurs_and_motions_spread_from_none_to_large(textures):
+    settings = dataclasses.replace(SETTINGS, typical_motion=13.0, layers=8)
+    layers = scenes_of(textures, 400, settings=settings).layers
+    objects = layers[:, 1:][layers["radius"][:, 1:] > 0]
+    assert set(objects["shape"]) == set(range(1, len(SHAPES)))
+    assert set(objects["surface"]) == set(range(len(SURFACES)))
+    assert (layers["shape"][:, 0] == SHAPES.index("everywhere")).all()
+    shift = np.linalg.norm(layers["motion"][:, 0][:, [2, 5]], axis=1)
+    assert (shift == 0).mean() > 0.05
+    assert ((shift > 0) & (shift < 1)).mean() > 0.05
+    assert (shift > 30).mean() > 0.02
+    assert shift.max() <= settings.largest_motion
+
+
+def test_images_are_blue_green_red_and_zeros_in_0_to_1(textures):
+    scenes = scenes_of(textures, 2)
+    neutral = scenes.optics
+    for field in ("shutter", "defocus", "fog", "gray", "noise", "brightness"):
+        neutral[field] = 0
+    neutral["light"] = 0
+    for field in ("gain", "contrast", "gamma"):
+        neutral[field] = 1
+    composed = compose(scenes, textures, 64, 96)
+    images = photograph(composed, scenes)
+    assert images.shape == (4, 8, 64, 96)
+    rgb = torch.cat((composed.frames[0], composed.frames[1])).permute(0, 3, 1, 2)
+    torch.testing.assert_close(images[:, :3], rgb.flip(1).clamp(1e-4, 1), rtol=1e-5, atol=1e-5)
+    assert not images[:, 3:].any()
+
+
+def test_noise_has_the_standard_deviation_asked_for(textures):
+    scenes = scenes_of(textures, 1)
+    scenes.optics["noise"] = 0
+    quiet = photograph(compose(scenes, textures, 64, 96), scenes)
+    scenes.optics["noise"] = 0.02
+    noisy = photograph(compose(scenes, textures, 64, 96), scenes)
+    inside = (quiet[:, :3] > 0.1) & (quiet[:, :3] < 0.9)
+    difference = (noisy[:, :3] - quiet[:, :3])[inside]
+    assert float(difference.std()) == pytest.approx(0.02, rel=0.05)
+    assert abs(float(difference.mean())) < 0.001
+
+
+def test_a_renderer_draws_the_same_pairs_for_the_same_step_and_rank(textures):
+    def draw(rank, step):
+        renderer = Renderer(
+            textures, SETTINGS, batch=1, device=torch.device("cpu"), seed=3, rank=rank
+        )
+        renderer.load(step)
+        return renderer.render()
+
+    one, same, later, elsewhere = draw(0, 7), draw(0, 7), draw(0, 8), draw(1, 7)
+    assert torch.equal(one.images, same.images)
+    assert torch.equal(one.flow, same.flow)
+    assert not torch.equal(one.flow, later.flow)
+    assert not torch.equal(one.flow, elsewhere.flow)
+    assert one.images.shape == (2, 8, 64, 96)
+    assert one.flow.shape == (1, 2, 64, 96)
+    assert bool((one.valid == 1).all())
+
+
+@pytest.mark.gpu
+def test_the_kernels_draw_what_plain_torch_draws(textures):
+    settings = SceneSettings(height=128, width=192, layers=6)
+    renderer = Renderer(textures, settings, batch=24, device=torch.device("cuda"), seed=1)
+    wrong_flow, image_errors, wrong_visible = [], [], []
+    for step in range(3):
+        renderer.load(step)
+        batch = renderer.render()
+        on_gpu = Textures(textures.photos.cuda(), textures.sprites.cuda())
+        composed = compose(renderer._scenes, on_gpu, 128, 192)
+        images = photograph(composed, renderer._scenes)
+        # Along outlines a last-bit difference may decide for another layer: count, do not compare.
+        wrong_flow.append(((batch.flow - composed.flow).abs().amax(1) > 1e-2).float().mean())
+        wrong_visible.append((batch.visible[:, 0] != composed.visible).float().mean())
+        image_errors.append((batch.images.float() - images).abs())
+    assert torch.stack(wrong_flow).max() < 1e-4
+    assert torch.stack(wrong_visible).max() < 1e-3
+    errors = torch.stack(image_errors)[:, :, :3]
+    assert errors.mean() < 5e-4  # float16 has steps of 0.0005 below 1
+    assert (errors > 0.01).float().mean() < 1e-3
+
+
+def test_textures_come_from_folders_cropped_squared_and_premultiplied(tmp_path):
+    import cv2
+
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "sprites").mkdir()
+    photo = np.zeros((20, 100, 3), np.uint8)
+    photo[:, 50:] = (0, 0, 200)  # OpenCV: the right half is red
+    cv2.imwrite(str(tmp_path / "photos" / "a.png"), photo)
+    sprite = np.full((10, 30, 4), 200, np.uint8)
+    sprite[..., 3] = 51
+    cv2.imwrite(str(tmp_path / "sprites" / "b.png"), sprite)
+    cv2.imwrite(str(tmp_path / "sprites" / "no_alpha.png"), photo)
+    found = load_textures(
+        [tmp_path / "photos"], [tmp_path / "sprites"], photo_size=(20, 40), sprite_size=34
+    )
+    assert found.photos.shape == (1, 20, 40, 4)
+    assert found.photos[0, 10, 5].tolist() == [0, 0, 0, 255]
+    assert found.photos[0, 10, 35].tolist() == [200, 0, 0, 255]
+    assert found.sprites.shape == (1, 34, 34, 4)
+    assert found.sprites[0, 17, 17].tolist() == [40, 40, 40, 51]  # 200 x 51 / 255
+    assert found.sprites[0, 2, 17].tolist() == [0, 0, 0, 0]

@@ -2,4 +2,5 @@
 
 from pwcflow.cli import main
 
-main()
+if __name__ == "__main__":  # processes that training starts import this module too
+    main()

@@ -10,24 +10,28 @@ are twice as fast as at 117. `AlignedPwcNet` is `PwcNet` with channels of zeros 
 Parameters have the names they have in `PwcNet`. Those that see such channels have weights for
 them, the gaps, which change no flow and whose gradients are zero; `align_state` puts the gaps into
 `PwcNet`'s weights and `unalign_state` takes them out.
+
+Its convolutions leave their bias to the operator that computes their LeakyReLU.
 """
 
 from collections.abc import Mapping
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pwcflow.network import (
     DECODER_LEVELS,
     DENSE_CHANNELS,
     FLOW_SCALE,
+    LEAKY_SLOPE,
     PYRAMID_CHANNELS,
     PYRAMID_STRIDE,
     FlowDecoder,
     PwcNet,
     Pyramid,
 )
-from pwcflow.ops import COST_VOLUME_CHANNELS
+from pwcflow.ops import COST_VOLUME_CHANNELS, bias_leaky_relu
 from pwcflow.warp import backward_warp
 
 ALIGNMENT = 8
@@ -38,8 +42,24 @@ FLOW_GAP = -(2 + 2) % ALIGNMENT
 """Behind the flow and the feature that come from the coarser level."""
 
 
+class FusedConvolutions(nn.Sequential):
+    """Convolutions, each with a LeakyReLU behind it but for the last, which may have none."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return what `nn.Sequential` does, each bias added and activated in one pass."""
+        layers = list(self)
+        for convolution in layers[:-1:2]:
+            x = _activated(convolution, x)
+        return layers[-1](x) if len(layers) % 2 else x
+
+
 class AlignedFlowDecoder(FlowDecoder):
     """`FlowDecoder` with zeros behind its cost volume and behind its flow and feature."""
+
+    def __init__(self, level: int) -> None:
+        """Build the decoder of pyramid level `level`; the coarsest has nothing to refine."""
+        super().__init__(level)
+        self.dense = nn.ModuleList(FusedConvolutions(*layer.children()) for layer in self.dense)
 
     def forward(
         self, first: Tensor, second: Tensor, coarser: tuple[Tensor, Tensor] | None
@@ -75,10 +95,12 @@ class AlignedPwcNet(nn.Module):
         super().__init__()
         plain = PwcNet()
         self.pyramid = plain.pyramid
+        for name, layers in self.pyramid.levels.items():
+            self.pyramid.levels[name] = FusedConvolutions(*layers.children())
         self.decoders = nn.ModuleDict(
             {str(level): AlignedFlowDecoder(level) for level in DECODER_LEVELS}
         )
-        self.context = plain.context
+        self.context = FusedConvolutions(*plain.context)
         for key, ordinary in _ORDINARY_INPUTS.items():
             layer = self.get_submodule(key.removesuffix(".weight"))
             assert isinstance(layer, nn.Conv2d | nn.ConvTranspose2d)
@@ -186,6 +208,20 @@ def unalign_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         key: (_without_gaps(key, value) if key in _ORDINARY_INPUTS else value).contiguous()
         for key, value in state.items()
     }
+
+
+def _activated(convolution: nn.Module, x: Tensor) -> Tensor:
+    assert isinstance(convolution, nn.Conv2d)
+    assert convolution.bias is not None
+    y = F.conv2d(
+        x,
+        convolution.weight,
+        None,
+        convolution.stride,
+        convolution.padding,
+        convolution.dilation,
+    )
+    return bias_leaky_relu(y, convolution.bias, LEAKY_SLOPE)
 
 
 def _concatenate(*parts: Tensor) -> Tensor:

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from pwcflow import FlowEstimator
-
-from .evaluation import end_point_error, pairs
+from pwcflow.evaluation import end_point_error, read_manifest
 
 # Mean end-point error in pixels over each data set's pairs, as recorded when the shipped weights
 # were trained; see pwcflow/weights/default.md.
@@ -22,13 +21,13 @@ RECORDED = {
 
 @pytest.fixture(scope="module")
 def evaluation_pairs(shared):
-    return list(pairs(shared / "eval"))
+    return list(read_manifest(shared / "eval" / "MANIFEST.csv"))
 
 
 def mean_errors(flows, evaluation_pairs):
     errors = defaultdict(list)
     for flow, pair in zip(flows, evaluation_pairs, strict=True):
-        errors[pair.dataset].append(end_point_error(flow, pair))
+        errors[pair.dataset].append(end_point_error(flow, pair.truth, pair.valid))
     return {dataset: float(np.mean(values)) for dataset, values in errors.items()}
 
 

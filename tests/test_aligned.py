@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from pwcflow.aligned import AlignedPwcNet, align_state, unalign_state
 from pwcflow.network import PwcNet
@@ -40,6 +41,21 @@ def with_noise_in_the_gaps(state):
         key: torch.where(gap, torch.randn_like(state[key]), state[key])
         for key, gap in gaps(state).items()
     }
+
+
+class Convolutions(TorchFunctionMode):
+    """Collects what every convolution sees."""
+
+    def __init__(self):
+        super().__init__()
+        self.inputs = []
+        self.biases = 0
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function is torch.conv2d:
+            self.inputs.append(args[0])
+            self.biases += args[2] is not None
+        return function(*args, **(kwargs or {}))
 
 
 def relative_error(actual, expected):
@@ -152,16 +168,18 @@ def test_layers_say_the_channels_that_their_weights_have():
 @pytest.mark.parametrize("padded", [False, True])
 def test_every_convolution_sees_channels_last_and_8_aligned_inputs(state, padded):
     network = aligned(state)
-    seen = {}
-    for name, module in network.named_modules():
-        if isinstance(module, nn.Conv2d):
-            module.register_forward_pre_hook(
-                lambda _, inputs, name=name: seen.update({name: inputs[0]})
-            )
-    network(torch.zeros(2, 8 if padded else 3, 128, 192))
-    assert len(seen) == 18 + 5 * 6 + 7
+    with Convolutions() as seen:
+        network(torch.zeros(2, 8 if padded else 3, 128, 192))
+    assert len(seen.inputs) == 18 + 5 * 6 + 7
     last = torch.channels_last
-    assert [name for name, x in seen.items() if not x.is_contiguous(memory_format=last)] == []
+    assert [x.shape for x in seen.inputs if not x.is_contiguous(memory_format=last)] == []
+
+
+@torch.no_grad()
+def test_convolutions_keep_their_bias_only_where_nothing_activates_them():
+    with Convolutions() as seen:
+        AlignedPwcNet()(torch.zeros(2, 8, 64, 64))
+    assert seen.biases == 5 + 1  # the flow heads and the last layer of the context network
 
 
 @torch.no_grad()
@@ -209,36 +227,30 @@ def test_compiles_without_a_graph_break_and_computes_the_same(state):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_replays_in_a_cuda_graph_forward_and_backward(state, dtype):
     network = aligned(state).cuda().set_precision(dtype)
+    parameters = dict(network.named_parameters())
     pairs = torch.cat(images(1, 64, 128)).cuda().to(dtype)
 
     def step(x):
         flows = network(x)
         # In half precision gradients of sums overflow.
-        sum(flow.square().mean() for flow in flows).backward()
-        return flows
-
-    def gradients():
-        return {name: parameter.grad.clone() for name, parameter in network.named_parameters()}
+        loss = sum(flow.square().mean() for flow in flows)
+        # Not `backward`: what fills `.grad` belongs to the stream it first ran on.
+        return flows, torch.autograd.grad(loss, list(parameters.values()))
 
     static = torch.zeros_like(pairs)
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):  # a capture wants its kernels compiled and its choices made
         for _ in range(3):
-            network.zero_grad(set_to_none=True)
             step(static)
-        network.zero_grad(set_to_none=True)
-        expected = step(pairs)
+        expected, expected_gradients = step(pairs)
     torch.cuda.current_stream().wait_stream(side)
-    expected_gradients = gradients()
-    network.zero_grad(set_to_none=True)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        flows = step(static)
+    with torch.cuda.graph(graph, stream=side):
+        flows, gradients = step(static)
     static.copy_(pairs)
     graph.replay()
     for flow, other in zip(flows, expected, strict=True):
         torch.testing.assert_close(flow, other, rtol=1e-2, atol=1e-3)
-    for name, gradient in gradients().items():
-        other = expected_gradients[name]
+    for name, gradient, other in zip(parameters, gradients, expected_gradients, strict=True):
         assert (gradient - other).norm() <= 0.05 * other.norm(), name

@@ -16,16 +16,17 @@ LAYERS = [
     {"atomic_file", "container", "cuda_kernels", "cudnn", "device"},
     {"ops", "warp", "image_file"},
     {"network", "flow_file", "video"},
-    {"color"},
+    {"color", "evaluation"},
     {"aligned", "weights", "scale", "video_writer"},
-    {"estimator", "training"},
+    {"estimator"},
+    {"training"},
     {"pipeline"},
     {"cli"},
     {"__main__", "__init__"},
 ]
 TORCH_FREE = {
-    "__init__", "atomic_file", "cli", "color", "container", "errors", "flow_file", "image_file",
-    "opencv_log", "pipeline", "scale", "video", "video_writer",
+    "__init__", "atomic_file", "cli", "color", "container", "errors", "evaluation", "flow_file",
+    "image_file", "opencv_log", "pipeline", "scale", "video", "video_writer",
 }  # fmt: skip
 
 

@@ -4,6 +4,7 @@ Everything is (N, H, W) at once, one layer after the other; colours are (N, H, W
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,6 +46,7 @@ class _Fields:
     """The fields of one layer of every scene as tensors (N, 1, 1, ...)."""
 
     def __init__(self, table: Array, device: torch.device) -> None:
+        self._table = table
         for name in table.dtype.names or ():
             values = np.ascontiguousarray(table[name])
             if values.dtype == np.uint32:
@@ -54,6 +56,10 @@ class _Fields:
 
     def __getattr__(self, name: str) -> Tensor:
         raise AttributeError(name)
+
+    def has(self, field: str, names: tuple[str, ...], name: str) -> bool:
+        """Return whether any scene has a shape or surface of that name here."""
+        return bool((self._table[field] == names.index(name)).any())
 
 
 def compose(scenes: Scenes, textures: Textures, height: int, width: int) -> Composed:
@@ -74,6 +80,8 @@ def compose(scenes: Scenes, textures: Textures, height: int, width: int) -> Comp
     seen = torch.full((n, height, width), -1, device=device)
     target = p.clone()
     for i in reversed(range(count)):
+        if not (scenes.layers["radius"][:, i] > 0).any():
+            continue
         layer = stack[i]
         q = _moved(layer, p)
         colour, alpha = _sample(textures, layer, _in_object(layer, q))
@@ -138,9 +146,10 @@ def _sample(textures: Textures, layer: _Fields, at: Tensor) -> tuple[Tensor, Ten
     t = torch.stack((m[0] * x + m[1] * y + m[2], m[3] * x + m[4] * y + m[5]), -1)
     k = _pattern(layer, t).unsqueeze(-1)
     colour = layer.colours[..., 0, :] * (1 - k) + layer.colours[..., 1, :] * k
-    is_photo = (layer.surface == SURFACES.index("photo")).unsqueeze(-1)
-    colour = torch.where(is_photo, _photo(textures, layer, t), colour)
-    if len(textures.sprites):
+    if layer.has("surface", SURFACES, "photo"):
+        is_photo = (layer.surface == SURFACES.index("photo")).unsqueeze(-1)
+        colour = torch.where(is_photo, _photo(textures, layer, t), colour)
+    if layer.has("surface", SURFACES, "sprite"):
         sprite = _sprite(textures, layer, at)
         own = sprite[..., :3] / sprite[..., 3:].clamp_min(1 / 255)
         is_sprite = (layer.surface == SURFACES.index("sprite")).unsqueeze(-1)
@@ -153,24 +162,18 @@ def _alpha(textures: Textures, layer: _Fields, at: Tensor) -> Tensor:
     x, y = at.unbind(-1)
     u, v = x / radius * layer.aspect, y / (radius * layer.aspect.clamp_min(1e-6))
     hardness = 2 * radius / layer.softness.clamp_min(1e-6)
-    rho, angle = (u * u + v * v).clamp_min(1e-6).sqrt(), torch.atan2(v, u)
-    outline = torch.ones_like(rho)
-    for i in range(HARMONICS):
-        wave = torch.cos((i + 2) * angle + layer.phases[..., i])
-        outline = outline + layer.amplitudes[..., i] * wave
-    blob = torch.sigmoid((outline - rho) * hardness)
-    ring = blob * torch.sigmoid((rho - outline * layer.inner) * hardness)
-    e = layer.exponent.clamp_min(1e-6)
-    norm = (u.abs().clamp_min(1e-4) ** e + v.abs().clamp_min(1e-4) ** e) ** (1 / e)
-    box = torch.sigmoid((1 - norm) * hardness)
-    phase = u * layer.bars - torch.floor(u * layer.bars) - 0.5
-    stripe = (0.5 * layer.duty - phase.abs()) * hardness / layer.bars.clamp_min(1e-6)
-    shapes = {"blob": blob, "superellipse": box, "ring": ring, "bars": box * torch.sigmoid(stripe)}
-    if len(textures.sprites):
-        shapes["sprite"] = _sprite(textures, layer, at)[..., 3]
-    alpha = torch.ones_like(rho)
-    for name, value in shapes.items():
-        alpha = torch.where(layer.shape == SHAPES.index(name), value, alpha)
+    shapes: dict[str, Callable[[], Tensor]] = {
+        "everywhere": lambda: torch.ones_like(u),
+        "blob": lambda: _blob(layer, u, v, hardness),
+        "ring": lambda: _ring(layer, u, v, hardness),
+        "superellipse": lambda: _superellipse(layer, u, v, hardness),
+        "bars": lambda: _bars(layer, u, v, hardness),
+        "sprite": lambda: _sprite(textures, layer, at)[..., 3],
+    }
+    alpha = torch.zeros_like(u)
+    for name, shape in shapes.items():
+        if layer.has("shape", SHAPES, name):
+            alpha = torch.where(layer.shape == SHAPES.index(name), shape(), alpha)
     # As far as the kernel looks: an outline of strong harmonics is cut off there.
     everywhere = layer.shape == SHAPES.index("everywhere")
     is_sprite = layer.shape == SHAPES.index("sprite")
@@ -180,21 +183,55 @@ def _alpha(textures: Textures, layer: _Fields, at: Tensor) -> Tensor:
     return torch.where(near & (layer.radius > 0), alpha, 0)
 
 
+def _outline(layer: _Fields, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the distance from the centre, and where the outline is in that direction."""
+    rho, angle = (u * u + v * v).clamp_min(1e-6).sqrt(), torch.atan2(v, u)
+    outline = torch.ones_like(rho)
+    for i in range(HARMONICS):
+        wave = torch.cos((i + 2) * angle + layer.phases[..., i])
+        outline = outline + layer.amplitudes[..., i] * wave
+    return rho, outline
+
+
+def _blob(layer: _Fields, u: Tensor, v: Tensor, hardness: Tensor) -> Tensor:
+    rho, outline = _outline(layer, u, v)
+    return torch.sigmoid((outline - rho) * hardness)
+
+
+def _ring(layer: _Fields, u: Tensor, v: Tensor, hardness: Tensor) -> Tensor:
+    rho, outline = _outline(layer, u, v)
+    hole = torch.sigmoid((rho - outline * layer.inner) * hardness)
+    return torch.sigmoid((outline - rho) * hardness) * hole
+
+
+def _superellipse(layer: _Fields, u: Tensor, v: Tensor, hardness: Tensor) -> Tensor:
+    e = layer.exponent.clamp_min(1e-6)
+    norm = (u.abs().clamp_min(1e-4) ** e + v.abs().clamp_min(1e-4) ** e) ** (1 / e)
+    return torch.sigmoid((1 - norm) * hardness)
+
+
+def _bars(layer: _Fields, u: Tensor, v: Tensor, hardness: Tensor) -> Tensor:
+    bars = layer.bars.clamp_min(1e-6)
+    phase = u * bars - torch.floor(u * bars) - 0.5
+    stripe = torch.sigmoid((0.5 * layer.duty - phase.abs()) * hardness / bars)
+    return _superellipse(layer, u, v, hardness) * stripe
+
+
 def _pattern(layer: _Fields, t: Tensor) -> Tensor:
     """Return how much of a computed surface is its second colour, (N, H, W) in 0..1."""
     x, y = (t / layer.wavelength.clamp_min(1e-6).unsqueeze(-1)).unbind(-1)
     turn = 6.2831853
-    sx, sy = torch.sin(turn * x), torch.sin(turn * y)
-    patterns = {
-        "gradient": 0.5 + 0.25 * (sx + sy),
-        "stripes": torch.sigmoid(4 * sx),
-        "checks": torch.sigmoid(8 * sx * sy),
-        "noise": _noise(x, y, layer.seed),
-        "particles": _particles(x, y, layer.seed),
+    patterns: dict[str, Callable[[], Tensor]] = {
+        "gradient": lambda: 0.5 + 0.25 * (torch.sin(turn * x) + torch.sin(turn * y)),
+        "stripes": lambda: torch.sigmoid(4 * torch.sin(turn * x)),
+        "checks": lambda: torch.sigmoid(8 * torch.sin(turn * x) * torch.sin(turn * y)),
+        "noise": lambda: _noise(x, y, layer.seed),
+        "particles": lambda: _particles(x, y, layer.seed),
     }
     k = torch.zeros_like(x)
-    for name, value in patterns.items():
-        k = torch.where(layer.surface == SURFACES.index(name), value, k)
+    for name, pattern in patterns.items():
+        if layer.has("surface", SURFACES, name):
+            k = torch.where(layer.surface == SURFACES.index(name), pattern(), k)
     return k
 
 

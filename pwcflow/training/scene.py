@@ -86,7 +86,7 @@ class SceneSettings:
     """Share of cameras, and of objects, that do not move at all."""
     frozen: float = 0.03
     """Share of scenes in which nothing moves at all."""
-    procedural: float = 0.2
+    procedural: float = 0.15
     """Share of surfaces that are computed instead of photographed."""
 
 
@@ -140,7 +140,7 @@ def _background(
     flip = np.where(rng.random(count) < 0.5, 1.0, -1.0)
     offset = (rng.random((*count, 2)) - 0.5) * (0.4 * photo_size[1], 0.3 * photo_size[0])
     layers["texture"] = _affine(offset, rng.normal(0, 0.15, count), scale * flip, scale)
-    _surfaces(layers, rng, s.procedural * 0.6)
+    _surfaces(layers, rng, s.procedural)
     layers["gain"] = 1.0
 
 

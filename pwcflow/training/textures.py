@@ -33,12 +33,14 @@ def load_textures(
         photo_size: height and width.
         sprite_size: side of the square.
 
+    Without any photograph there is one of plain gray in their place: leave them out of the scenes.
+
     Raises:
-        ImageError: there is no photograph, or an image cannot be read.
+        ImageError: a folder is missing, or an image cannot be read.
     """
     photographs = [_photo(file, photo_size) for file in _images(photos)]
     if not photographs:
-        raise ImageError("training needs photographs, and there are none in the folders given")
+        photographs = [np.full((*photo_size, 4), 128, np.uint8)]
     cut_outs = [
         sprite for file in _images(sprites) if (sprite := _sprite(file, sprite_size)) is not None
     ]

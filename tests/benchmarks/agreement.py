@@ -11,10 +11,10 @@ import numpy as np
 import torch
 
 from pwcflow import FlowEstimator
+from pwcflow.evaluation import end_point_error, read_manifest
 from pwcflow.ops import cost_volume, reference
 from tests.benchmarks.machine import described
 from tests.conftest import SHARED
-from tests.evaluation import end_point_error, pairs
 from tests.test_cost_volume import SHAPES, TOLERANCES, features, relative_error
 
 
@@ -46,12 +46,12 @@ def network_errors() -> dict[str, object]:
     gpus = {name: FlowEstimator(device="cuda", precision=name) for name in ("fp32", "fp16", "bf16")}
     errors = defaultdict(lambda: defaultdict(list))
     largest, mean = defaultdict(float), defaultdict(list)
-    for pair in pairs(SHARED / "eval"):
+    for pair in read_manifest(SHARED / "eval" / "MANIFEST.csv"):
         expected = cpu(pair.first, pair.second)
-        errors["cpu"][pair.dataset].append(end_point_error(expected, pair))
+        errors["cpu"][pair.dataset].append(end_point_error(expected, pair.truth, pair.valid))
         for name, estimator in gpus.items():
             flow = estimator(pair.first, pair.second)
-            errors[name][pair.dataset].append(end_point_error(flow, pair))
+            errors[name][pair.dataset].append(end_point_error(flow, pair.truth, pair.valid))
             difference = np.abs(flow - expected)
             largest[name] = max(largest[name], float(difference.max()))
             mean[name].append(float(difference.mean()))

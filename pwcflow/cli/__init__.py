@@ -1,0 +1,52 @@
+"""The command line: each command parses its arguments, hands them on, and tells what was done.
+
+Exit codes: 0 ok, 1 an input or the environment (one line on stderr), 2 usage, 130 interrupted.
+"""
+
+import signal
+from typing import Annotated
+
+import typer
+
+from pwcflow import __version__
+from pwcflow.cli import flow
+from pwcflow.cli.train import TRAIN_EXAMPLES, train
+
+app = typer.Typer(
+    help="Dense optical flow from files: PWC-Net on a GPU or a CPU.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command(epilog=flow.ESTIMATE_EXAMPLES)(flow.estimate)
+app.command(epilog=flow.VIDEO_EXAMPLES)(flow.video)
+app.command(epilog=flow.VISUALIZE_EXAMPLES)(flow.visualize)
+app.command(epilog=TRAIN_EXAMPLES)(train)
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        typer.echo(f"pwcflow {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line. SIGTERM and a closed terminal are interruptions, as Ctrl-C is."""
+    for name in ("SIGTERM", "SIGHUP"):  # Windows has no SIGHUP; under nohup it is ignored
+        number = getattr(signal, name, None)
+        if number and signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
+    app()

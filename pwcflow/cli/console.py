@@ -1,0 +1,66 @@
+"""What the commands say, and how they end."""
+
+import errno
+import json
+import logging
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import typer
+
+from pwcflow.errors import PwcFlowError
+
+INTERRUPTED = 130
+
+# How PyTorch's allocators and libraries say it: on a GPU, on a CPU, on Windows, in cuDNN.
+_OUT_OF_MEMORY = re.compile("out of memory|allocate memory|not enough memory|alloc_failed", re.I)
+_NOT_IN_A_LINE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+@contextmanager
+def friendly_errors(quiet: bool) -> Iterator[None]:
+    """Turn a user's mistake into one line and exit code 1; anything else is ours and shows."""
+    logging.basicConfig(
+        format="pwcflow: %(message)s", level=logging.ERROR if quiet else logging.WARNING
+    )
+    try:
+        yield
+    except PwcFlowError as error:
+        _fail(str(error))
+    except KeyboardInterrupt:
+        _print("interrupted; what was finished is kept", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    except OSError as error:
+        if error.errno == errno.EPIPE:  # who read our output has left: Typer ends without a word
+            raise
+        what = f"cannot use {error.filename}" if error.filename else "cannot read or write"
+        reason = (error.strerror or str(error)).lower()
+        _fail(f"{what}: {reason}; check the path, its permissions and the disk")
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and not _OUT_OF_MEMORY.search(str(error)):
+            raise
+        where = "the GPU has" if "cuda" in str(error).lower() else "there is"
+        _fail(f"{where} not enough memory for this size; use smaller images or another --device")
+
+
+def _fail(message: str) -> NoReturn:
+    _print(f"error: {message}", err=True)
+    raise typer.Exit(1) from None
+
+
+def tell(sentence: str, summary: dict[str, Any], *, quiet: bool, as_json: bool) -> None:
+    """Print what was done on stdout: the summary as JSON, a sentence, or nothing."""
+    if as_json:
+        _print(json.dumps(summary))
+    elif not quiet:
+        _print(sentence)
+
+
+def _print(text: str, *, err: bool = False) -> None:
+    """Print one line, whatever is in it: names of files may hold line ends and escape codes."""
+    line = _NOT_IN_A_LINE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    encoding = getattr(sys.stderr if err else sys.stdout, "encoding", None) or "utf-8"
+    typer.echo(line.encode(encoding, "backslashreplace").decode(encoding), err=err)

@@ -1,0 +1,35 @@
+"""Options that several commands share."""
+
+import math
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+
+class Precision(str, Enum):
+    """The arithmetic of the network; flow itself is always float32."""
+
+    fp32 = "fp32"
+    fp16 = "fp16"
+    bf16 = "bf16"
+
+
+def positive(value: float | None) -> float | None:
+    """Let an option be a finite number above 0, or not given."""
+    if value is not None and not (value > 0 and math.isfinite(value)):
+        raise typer.BadParameter("must be a number above 0")
+    return value
+
+
+WeightsOption = Annotated[
+    str, typer.Option(help="A checkpoint's name or file.", metavar="NAME|FILE")
+]
+DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:INDEX.")]
+PrecisionOption = Annotated[Precision, typer.Option(help="Arithmetic of the network.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Print errors only.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON summary on stdout.")]
+MaxFlowOption = Annotated[
+    float | None,
+    typer.Option(help="Motion in pixels shown fully saturated.", metavar="PX", callback=positive),
+]

@@ -1,0 +1,128 @@
+"""Estimated flow against true flow, in the measures of the field."""
+
+import csv
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pwcflow.errors import FlowFileError
+from pwcflow.flow_file import Flow, Mask, known_pixels, read_flow
+from pwcflow.image_file import Image, read_image
+
+OUTLIER_PX = 3.0
+OUTLIER_SHARE = 0.05
+
+
+@dataclass(frozen=True)
+class TruePair:
+    """Two images and the true flow from the first to the second."""
+
+    dataset: str
+    name: str
+    first: Image
+    second: Image
+    truth: Flow
+    valid: Mask
+    """(H, W) bool, False where the truth is unknown."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """Means over the pairs of a data set."""
+
+    pairs: int
+    end_point_error_px: float
+    outliers: float
+    """Fl-all: the share of pixels that are wrong by more than 3 px and more than 5 %."""
+
+
+def end_point_error(estimate: Flow, truth: Flow, valid: Mask | None = None) -> float:
+    """Return the mean distance between two flows (H, W, 2) in pixels.
+
+    Args:
+        estimate: the estimated flow.
+        truth: the true flow, same shape.
+        valid: where to compare, (H, W) bool; where the truth is known when None.
+
+    Raises:
+        ValueError: there is no pixel to compare.
+    """
+    return float(_distances(estimate, truth, valid)[0].mean())
+
+
+def outliers(estimate: Flow, truth: Flow, valid: Mask | None = None) -> float:
+    """Return Fl-all, the share of pixels wrong by more than 3 px and by more than 5 %, 0 to 1.
+
+    Takes and raises what `end_point_error` does. Source: Menze, Geiger, "Object Scene Flow for
+    Autonomous Vehicles", CVPR 2015, section 5.
+    """
+    distance, length = _distances(estimate, truth, valid)
+    return float(((distance > OUTLIER_PX) & (distance > OUTLIER_SHARE * length)).mean())
+
+
+def read_manifest(manifest: Path) -> Iterator[TruePair]:
+    """Yield the pairs that a CSV file lists.
+
+    Args:
+        manifest: a CSV file with a header line and the columns dataset, sequence, frame1, frame2
+            and gt, the paths being relative to its folder. An image `invalid.png` beside the true
+            flow marks with white where that is not to be used.
+
+    Raises:
+        FlowFileError: the manifest has no such columns, or a flow cannot be read.
+        ImageError: an image cannot be read.
+    """
+    folder = manifest.parent
+    try:
+        with manifest.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise FlowFileError(f"cannot read {manifest} as a CSV file: {error}") from error
+    columns = {"dataset", "sequence", "frame1", "frame2", "gt"}
+    if not rows or not columns <= set(rows[0]):
+        raise FlowFileError(f"{manifest} must have lines with {', '.join(sorted(columns))}")
+    for row in rows:
+        truth = read_flow(folder / row["gt"])
+        valid = known_pixels(truth)
+        invalid = (folder / row["gt"]).with_name("invalid.png")
+        if invalid.exists():
+            valid &= read_image(invalid)[..., 0] == 0
+        yield TruePair(
+            row["dataset"],
+            row["sequence"],
+            read_image(folder / row["frame1"]),
+            read_image(folder / row["frame2"]),
+            truth,
+            valid,
+        )
+
+
+def evaluate(estimate: Callable[[Image, Image], Flow], manifest: Path) -> dict[str, Score]:
+    """Return the score of an estimator, by data set of a manifest; see `read_manifest`."""
+    errors: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for pair in read_manifest(manifest):
+        flow = estimate(pair.first, pair.second)
+        errors[pair.dataset].append(
+            (
+                end_point_error(flow, pair.truth, pair.valid),
+                outliers(flow, pair.truth, pair.valid),
+            )
+        )
+    return {
+        dataset: Score(len(values), *np.mean(values, axis=0).tolist())
+        for dataset, values in errors.items()
+    }
+
+
+def _distances(estimate: Flow, truth: Flow, valid: Mask | None) -> tuple[Flow, Flow]:
+    """Return the error and the true length at each valid pixel, (K,) each, in pixels."""
+    if estimate.shape != truth.shape:
+        raise ValueError(f"the flows differ in shape: {estimate.shape} and {truth.shape}")
+    valid = known_pixels(truth) if valid is None else valid
+    if not valid.any():
+        raise ValueError("there is no pixel whose true flow is known")
+    truth, estimate = truth[valid].astype(np.float64), estimate[valid].astype(np.float64)
+    return np.hypot(*(estimate - truth).T), np.hypot(*truth.T)

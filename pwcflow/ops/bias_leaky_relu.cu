@@ -1,0 +1,178 @@
+// A bias and LeakyReLU in one pass, and their gradients in another, over channels-last tensors.
+//
+// Tensors are (pixels, C), neighbouring channels together. Every size is an argument, every offset
+// is 64-bit, and grids and blocks are one-dimensional, with THREADS threads a block. Sums are float
+// (double for double) in a fixed order, so results repeat bit for bit.
+//
+// Kernels named `..._packs` move 16 bytes at a time: every row of pixels must begin at a multiple of
+// 16 bytes and C must be a multiple of what 16 bytes hold. Those named `..._scalars` take any C.
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+constexpr int THREADS = 256;
+
+template <typename T>
+struct Sum {
+    using type = float;
+};
+template <>
+struct Sum<double> {
+    using type = double;
+};
+
+template <typename T, int WIDTH>
+struct alignas(WIDTH * sizeof(T)) Pack {
+    T values[WIDTH];
+};
+
+template <typename T>
+constexpr int PACK_WIDTH = 16 / sizeof(T);
+
+// Where a thread works. The threads of a block lie over `lanes` packs of channels times `rows`
+// pixels. Each keeps its channels and walks over pixels; where a block's threads are too few for
+// the channels, `groups` blocks share the pixels.
+struct Place {
+    int lanes, rows, lane, row, pack, chunk, chunks;
+    bool idle;
+
+    __device__ explicit Place(int packs) {
+        const int block = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
+        lanes = packs < THREADS ? packs : THREADS;
+        rows = THREADS / lanes;
+        lane = thread % lanes;
+        row = thread / lanes;
+        const int groups = (packs + lanes - 1) / lanes;
+        pack = block % groups * lanes + lane;
+        chunk = block / groups;
+        chunks = static_cast<int>(gridDim.x) / groups;
+        idle = row >= rows || pack >= packs;
+    }
+    __device__ long long first_pixel() const {
+        return static_cast<long long>(chunk) * rows + row;
+    }
+    __device__ long long pixel_step() const { return static_cast<long long>(chunks) * rows; }
+};
+
+// y = leaky_relu(x + bias).
+template <typename T, int WIDTH>
+__device__ void bias_leaky_relu(const T* __restrict__ x, const T* __restrict__ bias,
+                                T* __restrict__ y, typename Sum<T>::type slope, long long pixels,
+                                int channels) {
+    using S = typename Sum<T>::type;
+    using P = Pack<T, WIDTH>;
+    const Place place(channels / WIDTH);
+    if (place.idle) return;
+    const int c = place.pack * WIDTH;
+    S added[WIDTH];
+#pragma unroll
+    for (int i = 0; i < WIDTH; ++i) added[i] = static_cast<S>(bias[c + i]);
+    for (long long pixel = place.first_pixel(); pixel < pixels; pixel += place.pixel_step()) {
+        P pack = *reinterpret_cast<const P*>(x + pixel * channels + c);
+#pragma unroll
+        for (int i = 0; i < WIDTH; ++i) {
+            const S sum = static_cast<S>(pack.values[i]) + added[i];
+            pack.values[i] = static_cast<T>(sum > S(0) ? sum : sum * slope);
+        }
+        *reinterpret_cast<P*>(y + pixel * channels + c) = pack;
+    }
+}
+
+// grad_x = grad where y > 0, else grad * slope; partial (C, chunks) = the sums of grad_x over the
+// pixels of each chunk. From pixel to pixel of `grad` it is `grad_stride` elements.
+template <typename T, int WIDTH>
+__device__ void bias_leaky_relu_backward(const T* __restrict__ grad, const T* __restrict__ y,
+                                         T* __restrict__ grad_x,
+                                         typename Sum<T>::type* __restrict__ partial,
+                                         typename Sum<T>::type slope, long long grad_stride,
+                                         long long pixels, int channels) {
+    using S = typename Sum<T>::type;
+    using P = Pack<T, WIDTH>;
+    __shared__ S sums[WIDTH][THREADS];
+    const Place place(channels / WIDTH);
+    const int c = place.pack * WIDTH;
+    S sum[WIDTH] = {};
+    if (!place.idle) {
+        for (long long pixel = place.first_pixel(); pixel < pixels; pixel += place.pixel_step()) {
+            P pack = *reinterpret_cast<const P*>(grad + pixel * grad_stride + c);
+            const P sign = *reinterpret_cast<const P*>(y + pixel * channels + c);
+#pragma unroll
+            for (int i = 0; i < WIDTH; ++i) {
+                S value = static_cast<S>(pack.values[i]);
+                if (!(static_cast<S>(sign.values[i]) > S(0))) value *= slope;
+                sum[i] += value;
+                pack.values[i] = static_cast<T>(value);
+            }
+            *reinterpret_cast<P*>(grad_x + pixel * channels + c) = pack;
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < WIDTH; ++i) sums[i][threadIdx.x] = sum[i];
+    __syncthreads();
+    // The upper half of the rows is added to the lower until one is left.
+    for (int rows = place.rows; rows > 1; rows = (rows + 1) / 2) {
+        const int half = (rows + 1) / 2;
+        if (place.row + half < rows) {
+#pragma unroll
+            for (int i = 0; i < WIDTH; ++i) {
+                sums[i][threadIdx.x] += sums[i][threadIdx.x + half * place.lanes];
+            }
+        }
+        __syncthreads();
+    }
+    if (place.idle || place.row > 0) return;
+#pragma unroll
+    for (int i = 0; i < WIDTH; ++i) {
+        partial[static_cast<long long>(c + i) * place.chunks + place.chunk] = sums[i][threadIdx.x];
+    }
+}
+
+template <typename T>
+__global__ void bias_leaky_relu_packs(const T* __restrict__ x, const T* __restrict__ bias,
+                                      T* __restrict__ y, typename Sum<T>::type slope,
+                                      long long pixels, int channels) {
+    bias_leaky_relu<T, PACK_WIDTH<T>>(x, bias, y, slope, pixels, channels);
+}
+
+template <typename T>
+__global__ void bias_leaky_relu_scalars(const T* __restrict__ x, const T* __restrict__ bias,
+                                        T* __restrict__ y, typename Sum<T>::type slope,
+                                        long long pixels, int channels) {
+    bias_leaky_relu<T, 1>(x, bias, y, slope, pixels, channels);
+}
+
+template <typename T>
+__global__ void bias_leaky_relu_backward_packs(const T* __restrict__ grad, const T* __restrict__ y,
+                                               T* __restrict__ grad_x,
+                                               typename Sum<T>::type* __restrict__ partial,
+                                               typename Sum<T>::type slope, long long grad_stride,
+                                               long long pixels, int channels) {
+    bias_leaky_relu_backward<T, PACK_WIDTH<T>>(grad, y, grad_x, partial, slope, grad_stride, pixels,
+                                               channels);
+}
+
+template <typename T>
+__global__ void bias_leaky_relu_backward_scalars(const T* __restrict__ grad,
+                                                 const T* __restrict__ y, T* __restrict__ grad_x,
+                                                 typename Sum<T>::type* __restrict__ partial,
+                                                 typename Sum<T>::type slope, long long grad_stride,
+                                                 long long pixels, int channels) {
+    bias_leaky_relu_backward<T, 1>(grad, y, grad_x, partial, slope, grad_stride, pixels, channels);
+}
+
+// partial (C, chunks) -> grad_bias (C). A block owns one channel.
+template <typename T>
+__global__ void sum_partial_gradients(const typename Sum<T>::type* __restrict__ partial,
+                                      T* __restrict__ grad_bias, int chunks) {
+    using S = typename Sum<T>::type;
+    __shared__ S sums[THREADS];
+    const S* row = partial + static_cast<long long>(blockIdx.x) * chunks;
+    S sum = 0;
+    for (int i = threadIdx.x; i < chunks; i += THREADS) sum += row[i];
+    sums[threadIdx.x] = sum;
+    for (int half = THREADS / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
+    }
+    if (threadIdx.x == 0) grad_bias[blockIdx.x] = static_cast<T>(sums[0]);
+}

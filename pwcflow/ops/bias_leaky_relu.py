@@ -1,0 +1,227 @@
+"""The operators `pwcflow::bias_leaky_relu` and `pwcflow::bias_leaky_relu_backward`.
+
+What follows a convolution in one pass over its output, and the gradient of it in one more. PyTorch
+takes two passes forward, two backward, and is slow at the gradient of the bias.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from pwcflow.cuda_kernels import Kernel, ceil_div, launch, load_kernels
+from pwcflow.ops.launch import SCALAR_TYPES
+
+THREADS = 256
+"""Of a block, as in bias_leaky_relu.cu."""
+PACK_BYTES = 16
+FORWARD_BLOCKS = 132 * 8
+BACKWARD_BLOCKS = 132 * 5
+"""At most: as many as an H200 holds at a time, each of which walks over many pixels."""
+KERNELS = (
+    "bias_leaky_relu_packs",
+    "bias_leaky_relu_scalars",
+    "bias_leaky_relu_backward_packs",
+    "bias_leaky_relu_backward_scalars",
+    "sum_partial_gradients",
+)
+
+
+def bias_leaky_relu(x: Tensor, bias: Tensor, slope: float) -> Tensor:
+    """Return LeakyReLU of x + bias.
+
+    Args:
+        x: (N, C, H, W); float16, bfloat16, float32 or float64; any strides, of which the CUDA
+            kernels take channels-last ones.
+        bias: (C,), of the dtype and device of x.
+        slope: what negative values are multiplied by, above 0.
+
+    Returns:
+        (N, C, H, W), channels-last if x is, else contiguous, in the dtype of x. The addition is in
+        float32 (float64 for float64), as is the sum that is the gradient of the bias.
+
+    Raises:
+        ValueError: the shapes, dtypes, devices or the slope are not what is described above.
+    """
+    if x.ndim != 4 or bias.shape != x.shape[1:2]:
+        raise ValueError(
+            "x and bias must have the shapes (N, C, H, W) and (C,), but they are "
+            f"{tuple(x.shape)} and {tuple(bias.shape)}"
+        )
+    if x.dtype != bias.dtype or x.device != bias.device:
+        raise ValueError(
+            "x and bias must have one dtype and device, but they are "
+            f"{x.dtype} on {x.device} and {bias.dtype} on {bias.device}"
+        )
+    if x.dtype not in SCALAR_TYPES:
+        allowed = ", ".join(str(dtype) for dtype in SCALAR_TYPES)
+        raise ValueError(f"dtype must be one of {allowed}, but it is {x.dtype}")
+    if not slope > 0:
+        raise ValueError(f"slope must be above 0, but it is {slope}")
+    y: Tensor = _bias_leaky_relu(x, bias, slope)
+    return y
+
+
+def _plain(x: Tensor, bias: Tensor, slope: float) -> Tensor:
+    """Return the operator's result in plain PyTorch."""
+    dtype = _sum_dtype(x)
+    y = F.leaky_relu(x.to(dtype) + bias.to(dtype).view(-1, 1, 1), slope)
+    return y.to(x.dtype).contiguous(memory_format=_layout(x))
+
+
+def _plain_backward(grad: Tensor, y: Tensor, slope: float) -> tuple[Tensor, Tensor]:
+    """Return the gradients of x and bias in plain PyTorch."""
+    grad = grad.to(_sum_dtype(y))
+    grad_x = torch.where(y > 0, grad, grad * slope)
+    grad_bias = grad_x.sum((0, 2, 3))
+    return grad_x.to(y.dtype).contiguous(memory_format=_layout(y)), grad_bias.to(y.dtype)
+
+
+@torch.library.custom_op("pwcflow::bias_leaky_relu", mutates_args=(), device_types="cuda")
+def _bias_leaky_relu(x: Tensor, bias: Tensor, slope: float) -> Tensor:
+    kernels = _kernels(x)
+    if kernels is None:
+        return _plain(x, bias, slope)
+    y = torch.empty_like(x, memory_format=torch.channels_last)
+    width = _pack_width(_matrix(x))
+    groups, chunks = _grid(y, width, FORWARD_BLOCKS)
+    launch(
+        kernels["bias_leaky_relu_packs" if width > 1 else "bias_leaky_relu_scalars"],
+        groups * chunks,
+        (THREADS, 1, 1),
+        (x, bias.contiguous(), y, _scalar(slope, y), *_sizes(y)),
+    )
+    return y
+
+
+@torch.library.custom_op("pwcflow::bias_leaky_relu_backward", mutates_args=(), device_types="cuda")
+def _bias_leaky_relu_backward(grad: Tensor, y: Tensor, slope: float) -> tuple[Tensor, Tensor]:
+    kernels = _kernels(y)
+    if kernels is None:
+        return _plain_backward(grad, y, slope)
+    c = y.shape[1]
+    grad_x = torch.empty_like(y, memory_format=torch.channels_last)
+    grad = _matrix(grad)
+    width = min(_pack_width(grad), _pack_width(_matrix(y)))
+    groups, chunks = _grid(y, width, BACKWARD_BLOCKS)
+    partial = y.new_empty((c, chunks), dtype=_sum_dtype(y))
+    launch(
+        kernels[
+            "bias_leaky_relu_backward_packs" if width > 1 else "bias_leaky_relu_backward_scalars"
+        ],
+        groups * chunks,
+        (THREADS, 1, 1),
+        (grad, y, grad_x, partial, _scalar(slope, y), np.int64(grad.stride(0)), *_sizes(y)),
+    )
+    grad_bias = y.new_empty(c)
+    launch(
+        kernels["sum_partial_gradients"],
+        c,
+        (THREADS, 1, 1),
+        (partial, grad_bias, np.int32(chunks)),
+    )
+    return grad_x, grad_bias
+
+
+_bias_leaky_relu.register_kernel("cpu")(_plain)
+_bias_leaky_relu_backward.register_kernel("cpu")(_plain_backward)
+
+
+@_bias_leaky_relu.register_fake
+def _(x: Tensor, bias: Tensor, slope: float) -> Tensor:
+    return torch.empty_like(x, memory_format=_layout(x))
+
+
+@_bias_leaky_relu_backward.register_fake
+def _(grad: Tensor, y: Tensor, slope: float) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(y, memory_format=_layout(y)), y.new_empty(y.shape[1])
+
+
+def _save(ctx: Any, inputs: tuple[Tensor, Tensor, float], output: Tensor) -> None:
+    ctx.slope = inputs[2]
+    ctx.save_for_backward(output)
+
+
+def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+    # Where y is above 0, x + bias is, since the slope is above 0: x need not be kept.
+    (y,) = ctx.saved_tensors
+    grad_x, grad_bias = _bias_leaky_relu_backward(grad, y, ctx.slope)
+    return grad_x, grad_bias, None
+
+
+_bias_leaky_relu.register_autograd(_backward, setup_context=_save)
+
+
+def _layout(tensor: Tensor) -> torch.memory_format:
+    """Return the layout of what is computed from `tensor`."""
+    if tensor.is_contiguous(memory_format=torch.channels_last):
+        return torch.channels_last
+    return torch.contiguous_format
+
+
+def _matrix(tensor: Tensor) -> Tensor:
+    """Return (N, C, H, W) as (N H W, C) with neighbouring channels together.
+
+    A view where the strides allow it: not only of channels-last tensors but also of some channels
+    of one, which is what the gradient of a concatenation is.
+    """
+    matrix = tensor.permute(0, 2, 3, 1).reshape(-1, tensor.shape[1])
+    return matrix if matrix.stride(1) == 1 else matrix.contiguous()
+
+
+def _pack_width(matrix: Tensor) -> int:
+    """Return how many channels the kernels take at once: what 16 bytes hold, or 1."""
+    width = PACK_BYTES // matrix.element_size()
+    aligned = (
+        matrix.shape[1] % width == 0
+        and matrix.stride(0) % width == 0
+        and matrix.data_ptr() % PACK_BYTES == 0
+    )
+    return width if aligned else 1
+
+
+def _grid(y: Tensor, width: int, most_blocks: int) -> tuple[int, int]:
+    """Return how many blocks lie over the channels, and how many over the pixels.
+
+    As `Place` in bias_leaky_relu.cu reckons; with more blocks over the pixels than rows of them,
+    some would have nothing to do.
+    """
+    n, c, h, w = y.shape
+    packs = c // width
+    lanes = min(packs, THREADS)
+    groups = ceil_div(packs, lanes)
+    chunks = ceil_div(n * h * w, THREADS // lanes)
+    return groups, min(chunks, max(most_blocks // groups, 1))
+
+
+def _sizes(y: Tensor) -> tuple[np.int64, np.int32]:
+    """Return the pixels and the channels, as the kernels take them."""
+    n, c, h, w = y.shape
+    return np.int64(n * h * w), np.int32(c)
+
+
+def _scalar(value: float, tensor: Tensor) -> np.float32 | np.float64:
+    return np.float64(value) if tensor.dtype == torch.float64 else np.float32(value)
+
+
+def _sum_dtype(tensor: Tensor) -> torch.dtype:
+    """Return the dtype of the sums: float32 for the halves, their own for the others."""
+    return torch.promote_types(tensor.dtype, torch.float32)
+
+
+def _kernels(tensor: Tensor) -> dict[str, Kernel] | None:
+    """Return the kernels by name for the dtype and device of `tensor`; None to do without.
+
+    Compiles them on the first call for a dtype, which must not happen inside a CUDA-graph capture.
+    """
+    if not tensor.numel() or _layout(tensor) != torch.channels_last:
+        return None
+    symbols = {name: f"{name}<{SCALAR_TYPES[tensor.dtype]}>" for name in KERNELS}
+    kernels = load_kernels(
+        "pwcflow.ops", "bias_leaky_relu.cu", tuple(symbols.values()), tensor.device.index
+    )
+    if kernels is None:
+        return None
+    return {name: kernels[symbol] for name, symbol in symbols.items()}

@@ -1,0 +1,115 @@
+"""The state of a run in a file, and the weights that come out of it.
+
+Tensors have the names and shapes of `PwcNet` there, whatever the device computed with: a run may go
+on elsewhere, and `load_weights` takes the file for its averaged weights.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from pwcflow.aligned import align_state, unalign_state
+from pwcflow.atomic_file import replacing
+from pwcflow.errors import WeightsError
+from pwcflow.training.optimizer import COUNTERS, SLOTS, State
+from pwcflow.weights.layouts import expected_shapes
+
+FORMAT = "pwcflow training 1"
+"""What the file says it is; a change of its content changes the number."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """All that a run needs in order to go on as if it had never stopped."""
+
+    optimizer: State
+    """Of `FlatAdamW`, for an `AlignedPwcNet`."""
+    step: int
+    """Steps done."""
+    pairs: int
+    """Pairs seen, by all devices."""
+    seconds: float
+    """How long the run has lasted."""
+    settings: dict[str, Any]
+    """Of the run that wrote it, as plain values."""
+
+
+def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint, which appears whole or not at all.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    slots = {slot: unalign_state(checkpoint.optimizer[slot]) for slot in SLOTS}
+    content = {
+        "format": FORMAT,
+        "state_dict": slots.pop("average"),  # a name that `load_weights` looks for
+        "slots": slots,
+        "counters": checkpoint.optimizer["counters"],
+        "step": checkpoint.step,
+        "pairs": checkpoint.pairs,
+        "seconds": checkpoint.seconds,
+        "settings": checkpoint.settings,
+    }
+    with replacing(path) as temporary:
+        torch.save(content, temporary)
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    """Read what `save_checkpoint` wrote.
+
+    Raises:
+        WeightsError: the file is missing, damaged, or something else.
+    """
+    if not path.is_file():
+        raise WeightsError(f"there is no checkpoint {path} to go on from; start without resuming")
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except MemoryError:
+        raise
+    except Exception as error:  # torch raises nearly anything for broken bytes
+        raise WeightsError(
+            f"{path} is damaged: its data cannot be read; start anew from other weights"
+        ) from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise WeightsError(
+            f"{path} is not the state of a training run; to start from its weights, give it as "
+            "initial weights"
+        )
+    slots = {"average": content["state_dict"], **content["slots"]}
+    _check(path, slots, content["counters"])
+    return Checkpoint(
+        optimizer={slot: align_state(slots[slot]) for slot in SLOTS}
+        | {"counters": content["counters"]},
+        step=content["step"],
+        pairs=content["pairs"],
+        seconds=content["seconds"],
+        settings=content["settings"],
+    )
+
+
+def export_weights(average: Mapping[str, Tensor], path: Path) -> None:
+    """Write weights of an `AlignedPwcNet` as a float16 safetensors file for `PwcNet`.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    weights = unalign_state(average)
+    halves = {name: weights[name].to(torch.float16).contiguous() for name in expected_shapes()}
+    with replacing(path) as temporary:
+        save_file(halves, temporary)
+
+
+def _check(path: Path, slots: Mapping[str, Mapping[str, Tensor]], counters: object) -> None:
+    expected = expected_shapes()
+    for slot in SLOTS:
+        shapes = {name: tensor.shape for name, tensor in slots[slot].items()}
+        if shapes != expected:
+            raise WeightsError(f"{path} does not fit the network: its {slot} have other shapes")
+    assert isinstance(counters, dict), f"{FORMAT} has them"
+    assert set(counters) == set(COUNTERS), f"{FORMAT} has these"

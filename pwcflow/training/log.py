@@ -1,0 +1,49 @@
+"""A run's log: one JSON object a line, so that programs and people can follow."""
+
+import json
+import math
+import sys
+from pathlib import Path
+
+from pwcflow.errors import OutputError
+
+
+class RunLog:
+    """Appends lines to a file, and to stderr if wanted; each is in the file once it is written."""
+
+    def __init__(self, path: Path, *, echo: bool = False) -> None:
+        """Make the file if there is none; what an earlier run wrote stays.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        self._path = path
+        self._echo = echo
+        self._append("")
+
+    def write(self, values: dict[str, object]) -> None:
+        """Append one line; a number that is not finite becomes null, which JSON knows.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        line = json.dumps({name: _plain(value) for name, value in values.items()}) + "\n"
+        self._append(line)
+        if self._echo:
+            sys.stderr.write(line)
+
+    def _append(self, text: str) -> None:
+        try:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            raise OutputError(
+                f"cannot write {self._path}: {error.strerror}; check its folder and the disk"
+            ) from error
+
+
+def _plain(value: object) -> object:
+    """Return floats with six digits that matter, and None for NaN and infinities."""
+    if not isinstance(value, float):
+        return value
+    return float(f"{value:.6g}") if math.isfinite(value) else None

@@ -1,0 +1,114 @@
+"""What a training run is told, and what it tells when it is over."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pwcflow.network import PYRAMID_STRIDE
+
+Outcome = Literal["finished", "interrupted", "diverged"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainSettings:
+    """All that a run depends on, but for what renders its pairs."""
+
+    output: Path
+    """Folder of the checkpoint, the weights and the log; made if missing."""
+    batch: int = 16
+    """Pairs in a step, on each device."""
+    height: int = 384
+    width: int = 512
+    steps: int | None = None
+    """Length of the run; give this or `minutes`."""
+    minutes: float | None = None
+    """Length of the run without its preparations; a resumed run has what is left."""
+    peak_lr: float = 3e-4
+    warm_share: float = 0.05
+    """Share of the run in which the learning rate rises."""
+    weight_decay: float = 1e-4
+    clip: float = 1.0
+    """Largest norm of a gradient; a larger one is scaled down."""
+    ema: float = 0.999
+    """Decay of the averaged weights, which are the ones to use."""
+    q: float | None = None
+    """Power of the errors in the loss; see `multiscale_loss`."""
+    seed: int = 0
+    """Of the initial weights."""
+    device: str = "auto"
+    devices: int = 1
+    """Number of GPUs, or processes on the CPU; above 1 they are started here."""
+    graphs: bool = True
+    """On a GPU, replay each step as CUDA graphs."""
+    log_every: int = 100
+    checkpoint_minutes: float = 5.0
+    init: str | Path | None = None
+    """Weights to start from, as `load_weights` takes them; None starts from scratch."""
+    resume: bool = False
+    """Go on from the checkpoint in `output`."""
+    echo: bool = False
+    """Write the log to stderr too."""
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no run.
+
+        Raises:
+            ValueError: a setting is out of range, or the length is given twice or not at all.
+        """
+        if (self.steps is None) == (self.minutes is None):
+            raise ValueError("give the length of the run in steps or in minutes, one of the two")
+        for name in ("batch", "height", "width", "devices", "log_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1: {getattr(self, name)}")
+        for name in ("steps", "minutes", "peak_lr", "clip", "q", "checkpoint_minutes"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"{name} must be above 0: {value}")
+        for name in ("warm_share", "ema"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be in 0..1, and not 1: {getattr(self, name)}")
+        if self.height % PYRAMID_STRIDE or self.width % PYRAMID_STRIDE:
+            size = f"{self.height} x {self.width}"
+            raise ValueError(f"height and width must be multiples of {PYRAMID_STRIDE}: {size}")
+
+    @property
+    def checkpoint_path(self) -> Path:
+        """Where the state of the run is kept."""
+        return self.output / "checkpoint.pt"
+
+    @property
+    def weights_path(self) -> Path:
+        """Where the averaged weights are written at the end."""
+        return self.output / "weights.safetensors"
+
+    @property
+    def log_path(self) -> Path:
+        """Where each interval leaves a line."""
+        return self.output / "log.jsonl"
+
+    def as_plain(self) -> dict[str, Any]:
+        """Return the settings as plain values, for a file."""
+        return {
+            name: str(value) if isinstance(value, Path) else value
+            for name, value in asdict(self).items()
+        }
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a run came to."""
+
+    outcome: Outcome
+    step: int
+    """Steps done, those before a resumption included."""
+    pairs: int
+    """Pairs seen, by all devices."""
+    seconds: float
+    loss: float | None
+    """Mean over the last interval of the log; None before there was one."""
+    epe_px: float | None
+    skipped: int
+    """Steps whose gradient was not finite, which changed nothing, since the run was resumed."""
+    checkpoint: Path
+    weights: Path
+    log: Path

@@ -1,0 +1,329 @@
+"""Trains PWC-Net on pairs rendered on the fly, on one device or several."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+
+import torch
+import torch.multiprocessing as mp
+from torch.multiprocessing.spawn import ProcessExitedException, start_processes
+
+from pwcflow.aligned import IMAGE_CHANNELS, IMAGE_GAP, AlignedPwcNet, align_state
+from pwcflow.device import find_device
+from pwcflow.errors import OutputError, PwcFlowError
+from pwcflow.training.checkpoint import (
+    Checkpoint,
+    export_weights,
+    load_checkpoint,
+    save_checkpoint,
+)
+from pwcflow.training.flat import flatten
+from pwcflow.training.initial import initial_weights
+from pwcflow.training.interruption import Interruption, catching_interruptions
+from pwcflow.training.log import RunLog
+from pwcflow.training.optimizer import AdamSettings, FlatAdamW
+from pwcflow.training.ranks import (
+    Ranks,
+    joined_by_environment,
+    joined_by_port,
+    open_store,
+    started_by_torchrun,
+)
+from pwcflow.training.schedule import Pace, one_cycle
+from pwcflow.training.settings import Outcome, Summary, TrainSettings
+from pwcflow.training.step import Renderer, Statistics, TrainingStep
+from pwcflow.weights import load_weights
+
+FAILURES_TOLERATED = 50
+"""Steps in a row without a finite gradient, after which no smaller loss scale will help."""
+AGREE_ALWAYS = 10
+"""First steps of a run after which its processes tell each other the time, to learn the pace."""
+
+MakeRenderer = Callable[[torch.device, int, int], Renderer]
+"""From the device, the rank and the number of processes; each rank must render other scenes."""
+
+
+class DivergedError(PwcFlowError):
+    """Training gives numbers that are not finite, and would go on so."""
+
+
+def train(settings: TrainSettings, make_renderer: MakeRenderer) -> Summary:
+    """Train until the end of the settings, or until SIGINT or SIGTERM, and write the weights.
+
+    Under torchrun this process is one of its group. Else, with several `devices`, a process is
+    started for each, and `make_renderer` must be picklable: a function of a module, or a `partial`
+    of one.
+
+    Returns:
+        what the run came to; its checkpoint, which can be resumed, and its weights are written.
+
+    Raises:
+        DivergedError: FAILURES_TOLERATED steps in a row had no finite gradient; the checkpoint
+            and the weights written are those of the last good step.
+        WeightsError: the initial weights or the checkpoint cannot be used.
+        OutputError: the output cannot be written, or holds a run that is not to be resumed.
+        DeviceError: there are fewer devices.
+    """
+    _prepare_output(settings)
+    if started_by_torchrun():
+        with joined_by_environment(settings.device) as ranks:
+            summary = _Run(settings, make_renderer, ranks).run()
+    elif settings.devices > 1:
+        summary = _run_processes(settings, make_renderer)
+    else:
+        device = find_device(settings.device)
+        with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+            summary = _Run(settings, make_renderer, Ranks(device)).run()
+    if summary.outcome == "diverged":
+        raise DivergedError(
+            f"training diverged: the gradients of {FAILURES_TOLERATED} steps in a row were not "
+            f"finite, up to step {summary.step}; resume {summary.checkpoint} with a lower rate"
+        )
+    return summary
+
+
+class _Run:
+    """A run in one process, which may be one of several."""
+
+    def __init__(self, settings: TrainSettings, make_renderer: MakeRenderer, ranks: Ranks) -> None:
+        self._settings = settings
+        self._ranks = ranks
+        network = _network(ranks.device)
+        constants = AdamSettings(settings.weight_decay, settings.clip, settings.ema)
+        self._optimizer = FlatAdamW(flatten(network), constants)
+        self._step, self._pairs, self._seconds_before = 0, 0, 0.0
+        self._start_or_resume()
+        ranks.copy_first(self._optimizer.flats())
+        self._optimizer.publish()
+        self._renderer = make_renderer(ranks.device, ranks.rank, ranks.world)
+        self._work = TrainingStep(
+            network, self._renderer, self._optimizer, q=settings.q, world=ranks.world
+        )
+        minutes = settings.minutes
+        self._pace = Pace(settings.steps, None if minutes is None else 60.0 * minutes)
+        self._log = RunLog(settings.log_path, echo=settings.echo) if ranks.rank == 0 else None
+        self._loss: float | None = None
+        self._epe: float | None = None
+        self._skipped = 0
+        self._saved_step: int | None = None
+        self._worst = 0.0
+
+    def run(self) -> Summary:
+        """Make all steps, and write what a run leaves."""
+        settings = self._settings
+        with catching_interruptions() as interruption, _benchmarking():
+            self._prepare()
+            outcome = self._make_steps(interruption)
+            seconds = self._elapsed()
+            if self._ranks.rank == 0:
+                if self._saved_step != self._step:
+                    self._save()
+                export_weights(self._optimizer.average(), settings.weights_path)
+        return Summary(
+            outcome=outcome,
+            step=self._step,
+            pairs=self._pairs,
+            seconds=seconds,
+            loss=self._loss,
+            epe_px=self._epe,
+            skipped=self._skipped,
+            checkpoint=settings.checkpoint_path,
+            weights=settings.weights_path,
+            log=settings.log_path,
+        )
+
+    def _start_or_resume(self) -> None:
+        settings = self._settings
+        if settings.resume:
+            checkpoint = load_checkpoint(settings.checkpoint_path)
+            self._optimizer.restore(checkpoint.optimizer)
+            self._step, self._pairs = checkpoint.step, checkpoint.pairs
+            self._seconds_before = checkpoint.seconds
+        elif settings.init is not None:
+            weights = load_weights(settings.init, quiet=self._ranks.rank > 0)
+            self._optimizer.start(align_state(weights.state))
+        else:
+            self._optimizer.start(align_state(initial_weights(settings.seed)))
+
+    def _prepare(self) -> None:
+        """Load the first scenes, check what they render to, and capture the step on a GPU."""
+        settings = self._settings
+        self._renderer.load(self._step)
+        n, h, w = settings.batch, settings.height, settings.width
+        batch = self._renderer.render()
+        shapes = [tuple(tensor.shape) for tensor in (batch.images, batch.flow, batch.valid)]
+        expected = [(2 * n, IMAGE_CHANNELS + IMAGE_GAP, h, w), (n, 2, h, w), (n, 1, h, w)]
+        if shapes != expected:
+            raise ValueError(f"the renderer must give tensors {expected}, but they are {shapes}")
+        if self._ranks.device.type == "cuda" and settings.graphs:
+            self._work.capture()
+        self._started = self._last_save = time.monotonic()
+        self._pace.observe(self._step, self._elapsed())
+
+    def _make_steps(self, interruption: Interruption) -> Outcome:
+        """Step until there is a reason to stop, and return it; the same in all processes."""
+        first = self._step
+        self._reported, self._reported_at = self._step, time.monotonic()
+        while (outcome := self._reason_to_stop(interruption, first)) is None:
+            peak, warm_share = self._settings.peak_lr, self._settings.warm_share
+            self._rate = one_cycle(self._pace.progress(self._step + 1), peak, warm_share)
+            self._work.run(self._rate, self._add_up_gradients, self._load_next)
+            self._step += 1
+            self._pairs += self._settings.batch * self._ranks.world
+            if self._step % self._settings.log_every == 0:
+                self._report()
+            pause = 60.0 * self._settings.checkpoint_minutes
+            if self._ranks.rank == 0 and time.monotonic() - self._last_save >= pause:
+                self._save()
+        if self._step > self._reported:
+            self._report()
+        return outcome
+
+    def _reason_to_stop(self, interruption: Interruption, first: int) -> Outcome | None:
+        often = self._ranks.world == 1 or self._step - first < AGREE_ALWAYS
+        if often or self._step % self._settings.log_every == 0:
+            stop, elapsed = self._ranks.agree(interruption.requested, self._elapsed())
+            self._pace.observe(self._step, elapsed)
+            if stop:
+                return "interrupted"
+        if self._worst >= FAILURES_TOLERATED:
+            return "diverged"
+        return "finished" if self._pace.progress(self._step) >= 1.0 else None
+
+    def _add_up_gradients(self) -> None:
+        self._ranks.add_up(part.gradient for part in self._optimizer.parts)
+
+    def _load_next(self) -> None:
+        self._renderer.load(self._step + 1)
+
+    def _report(self) -> None:
+        """Read the statistics since the last report, which waits for the device, and log them."""
+        statistics, optimizer = self._work.statistics, self._optimizer
+        sums = statistics.sums.clone()
+        self._ranks.add_up([sums])
+        values = dict(zip(Statistics.NAMES, sums.tolist(), strict=True))
+        self._worst = statistics.worst.item()
+        statistics.clear()
+        self._loss = _mean(values["loss"], values["measured"])
+        self._epe = _mean(values["epe"], values["measured"])
+        skipped = round(values["skipped"] / self._ranks.world)
+        self._skipped += skipped
+        now = time.monotonic()
+        steps, seconds = self._step - self._reported, now - self._reported_at
+        self._reported, self._reported_at = self._step, now
+        if self._log is None:
+            return
+        self._log.write(
+            {
+                "step": self._step,
+                "pairs": self._pairs,
+                "seconds": self._elapsed(),
+                "pairs_per_second": steps * self._settings.batch * self._ranks.world / seconds,
+                "loss": self._loss,
+                "epe_px": self._epe,
+                "lr": self._rate,
+                "grad_norm": _mean(values["norm"], values["used"]),
+                "loss_scale": optimizer.scale.item(),
+                "skipped": skipped,
+            }
+        )
+
+    def _elapsed(self) -> float:
+        """Return how long the run has lasted, before it was resumed included."""
+        return self._seconds_before + time.monotonic() - self._started
+
+    def _save(self) -> None:
+        checkpoint = Checkpoint(
+            optimizer=self._optimizer.state(),
+            step=self._step,
+            pairs=self._pairs,
+            seconds=self._elapsed(),
+            settings=self._settings.as_plain(),
+        )
+        save_checkpoint(self._settings.checkpoint_path, checkpoint)
+        self._last_save, self._saved_step = time.monotonic(), self._step
+
+
+def _prepare_output(settings: TrainSettings) -> None:
+    path = settings.checkpoint_path
+    if path.exists() and not settings.resume:
+        raise OutputError(f"{path} is of an earlier run; resume it, or choose another folder")
+    try:
+        settings.output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"cannot make the folder {settings.output}: {error.strerror}; choose another"
+        ) from error
+
+
+def _network(device: torch.device) -> AlignedPwcNet:
+    """Return the network in the precision it is trained in, its weights still arbitrary."""
+    with torch.random.fork_rng(devices=[]):  # PyTorch initialises it, and then we do
+        network = AlignedPwcNet()
+    network.set_precision(torch.float16 if device.type == "cuda" else torch.float32)
+    return network.to(device)
+
+
+def _run_processes(settings: TrainSettings, make_renderer: MakeRenderer) -> Summary:
+    """Run a process for each device, pass signals on to them, and return the first one's summary.
+
+    What goes wrong for a reason of the user's is raised as in one process.
+    """
+    store = open_store()
+    results = mp.get_context("spawn").SimpleQueue()
+    arguments = (settings, make_renderer, store.port, results)
+    processes = start_processes(  # type: ignore[no-untyped-call]
+        _work_as_one_of_several, arguments, settings.devices, join=False
+    )
+
+    def pass_on() -> None:
+        for process in processes.processes:
+            if process.is_alive():
+                process.terminate()
+
+    try:
+        with catching_interruptions(pass_on):
+            while not processes.join():
+                pass
+    except ProcessExitedException:
+        if results.empty():
+            raise
+    result = results.get()
+    if isinstance(result, PwcFlowError):
+        raise result
+    assert isinstance(result, Summary), "a process gives nothing else"
+    return result
+
+
+def _work_as_one_of_several(
+    rank: int,
+    settings: TrainSettings,
+    make_renderer: MakeRenderer,
+    port: int,
+    results: "mp.SimpleQueue[Summary | PwcFlowError]",
+) -> None:
+    torch.set_num_threads(max(1, torch.get_num_threads() // settings.devices))
+    try:
+        with joined_by_port(settings.device, rank, settings.devices, port) as ranks:
+            summary = _Run(settings, make_renderer, ranks).run()
+    except PwcFlowError as error:
+        results.put(error)
+        sys.exit(1)  # then the others, which may be waiting for this one, are ended
+    if rank == 0:
+        results.put(summary)
+
+
+def _mean(total: float, count: float) -> float | None:
+    return total / count if count else None
+
+
+@contextmanager
+def _benchmarking() -> Iterator[None]:
+    """Let cuDNN time its algorithms and take the fastest, inside of the block."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before

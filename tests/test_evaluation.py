@@ -1,0 +1,65 @@
+"""Errors worked out by hand."""
+
+import numpy as np
+import pytest
+
+from pwcflow import write_flow, write_image
+from pwcflow.errors import FlowFileError
+from pwcflow.evaluation import end_point_error, evaluate, outliers, read_manifest
+
+
+def flow(*vectors):
+    return np.array([vectors], np.float32)
+
+
+def test_the_end_point_error_is_the_mean_distance_where_the_truth_is_known():
+    truth = flow((0, 0), (10, 0), (np.nan, np.nan), (2e9, 0))
+    estimate = flow((3, 4), (10, 1), (7, 7), (8, 8))
+    assert end_point_error(estimate, truth) == pytest.approx((5 + 1) / 2)
+    only_second = np.array([[False, True, False, False]])
+    assert end_point_error(estimate, truth, only_second) == pytest.approx(1)
+
+
+def test_an_outlier_is_wrong_by_more_than_3_px_and_more_than_5_percent():
+    truth = flow((0, 0), (100, 0), (100, 0), (0, 10))
+    estimate = flow((2.9, 0), (104, 0), (106, 0), (0, 13.5))
+    # 2.9 px: no. 4 px of 100: 4 %, no. 6 px of 100: yes. 3.5 px of 10: yes.
+    assert outliers(estimate, truth) == pytest.approx(0.5)
+
+
+def test_nothing_to_compare_and_other_shapes_are_mistakes():
+    with pytest.raises(ValueError, match="no pixel"):
+        end_point_error(flow((0, 0)), flow((np.nan, 0)))
+    with pytest.raises(ValueError, match="differ in shape"):
+        end_point_error(flow((0, 0)), flow((0, 0), (1, 1)))
+
+
+def test_a_manifest_gives_means_by_data_set_and_minds_invalid_png(tmp_path):
+    for name, u in (("a", 1.0), ("b", 3.0)):
+        folder = tmp_path / name
+        folder.mkdir()
+        truth = np.zeros((4, 6, 2), np.float32)
+        truth[..., 0] = u
+        truth[0] = 99.0  # marked invalid
+        write_flow(folder / "flow.flo", truth)
+        invalid = np.zeros((4, 6, 3), np.uint8)
+        invalid[0] = 255
+        write_image(folder / "invalid.png", invalid)
+        for frame in ("1.png", "2.png"):
+            write_image(folder / frame, np.zeros((4, 6, 3), np.uint8))
+    lines = ["dataset,sequence,frame1,frame2,gt"]
+    lines += [f"toy,{name},{name}/1.png,{name}/2.png,{name}/flow.flo" for name in "ab"]
+    manifest = tmp_path / "list.csv"
+    manifest.write_text("\n".join(lines))
+    assert [pair.name for pair in read_manifest(manifest)] == ["a", "b"]
+    score = evaluate(lambda first, second: np.zeros((4, 6, 2), np.float32), manifest)["toy"]
+    assert (score.pairs, score.end_point_error_px, score.outliers) == (2, pytest.approx(2), 0)
+
+
+def test_a_manifest_without_its_columns_says_so(tmp_path):
+    manifest = tmp_path / "list.csv"
+    manifest.write_text("a,b\n1,2\n")
+    with pytest.raises(FlowFileError, match="dataset, frame1, frame2, gt, sequence"):
+        list(read_manifest(manifest))
+    with pytest.raises(FlowFileError, match="cannot read"):
+        list(read_manifest(tmp_path / "missing.csv"))

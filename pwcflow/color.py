@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from pwcflow.flow_file import Flow, known_pixels
+from pwcflow.flow_file import Flow, Mask, known_pixels
 
 SMALLEST_SCALE_PX = 1.0
 """Shorter flows are not stretched to full colour, so the noise of a static scene is white."""
@@ -52,7 +52,7 @@ def flow_to_color(flow: Flow, max_magnitude_px: float | None = None) -> npt.NDAr
 
 def largest_magnitude(flow: Flow) -> float:
     """Return the length of the longest known vector of a flow (H, W, 2), in pixels; 0.0 if none."""
-    _, _, magnitude = _known_vectors(flow)
+    *_, magnitude = _known_vectors(flow)
     return float(magnitude.max(initial=0.0))
 
 
@@ -79,7 +79,7 @@ def color_wheel() -> npt.NDArray[np.uint8]:
 def _paint(flow: Flow, scale: np.float32, image: npt.NDArray[np.uint8]) -> None:
     """Fill `image` with the colours of `flow`: `computeColor` of colorcode.cpp, in arrays."""
     wheel = color_wheel().astype(np.float32) / np.float32(255)
-    u, v, magnitude = _known_vectors(flow)
+    known, u, v, magnitude = _known_vectors(flow)
     radius = magnitude / scale
     position = (np.arctan2(-v, -u) / np.float32(np.pi) + 1) * np.float32((len(wheel) - 1) / 2)
     lower = position.astype(np.intp)
@@ -90,12 +90,12 @@ def _paint(flow: Flow, scale: np.float32, image: npt.NDArray[np.uint8]) -> None:
         color = wheel[:, channel].take(lower) + fraction * step.take(lower)
         color = np.where(inside, 1 - radius * (1 - color), color * _DARKENED)
         image[..., channel] = color * 255
-    image[~known_pixels(flow)] = 0
+    image[~known] = 0
 
 
-def _known_vectors(flow: Flow) -> tuple[Flow, Flow, Flow]:
-    """Return u, v and their length, each (H, W) float32, and 0 where the flow is unknown."""
+def _known_vectors(flow: Flow) -> tuple[Mask, Flow, Flow, Flow]:
+    """Return where a flow is known, and u, v and their length, 0 elsewhere; each (H, W)."""
     known = known_pixels(flow)
     u = np.where(known, flow[..., 0], 0).astype(np.float32, copy=False)
     v = np.where(known, flow[..., 1], 0).astype(np.float32, copy=False)
-    return u, v, np.sqrt(u * u + v * v)
+    return known, u, v, np.sqrt(u * u + v * v)

@@ -31,3 +31,8 @@ class DeviceError(PwcFlowError):
 
 class OutputError(PwcFlowError):
     """A result cannot be written."""
+
+
+def reason_of(error: OSError) -> str:
+    """Return why the system refused, in its words, to stand inside a sentence."""
+    return (error.strerror or str(error)).lower()

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pwcflow.atomic_file import replacing
-from pwcflow.errors import FlowFileError, ImageError
+from pwcflow.errors import FlowFileError, ImageError, OutputError, reason_of
 from pwcflow.image_file import IMAGE_SUFFIXES, read_image, write_image
 
 Flow: TypeAlias = npt.NDArray[np.float32]
@@ -42,17 +42,20 @@ def read_flow(path: str | Path) -> Flow:
         FlowFileError: the suffix is unknown, or the file is missing or damaged.
     """
     path = Path(path)
-    suffix = check_flow_suffix(path)
+    suffix = path.suffix.lower()
+    if suffix not in _FORMATS:
+        raise FlowFileError(f"{path} is not a flow file: {_why_not(suffix)}")
     try:
         if path.is_dir():
             raise FlowFileError(f"{path} is a folder, not a flow file; name one file in it")
+        if path.exists() and not path.is_file():  # opening a pipe would wait for its writer
+            raise FlowFileError(f"{path} is a pipe or a device; save the flow in a file first")
         with path.open("rb") as file:
             return _FORMATS[suffix].read(path, file)
     except FileNotFoundError as error:
         raise FlowFileError(f"there is no file {path}; check the name and the folder") from error
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise FlowFileError(f"cannot read {path}: {reason}; check the file") from error
+        raise FlowFileError(f"cannot read {path}: {reason_of(error)}; check the file") from error
 
 
 def write_flow(path: str | Path, flow: Flow) -> None:
@@ -63,8 +66,8 @@ def write_flow(path: str | Path, flow: Flow) -> None:
 
     Raises:
         ValueError: the array is not a flow.
-        FlowFileError: the suffix is unknown, or the format cannot hold this size.
-        OutputError: the file cannot be written; an existing one is left as it was.
+        OutputError: the suffix is unknown, the format cannot hold this size, or the file cannot be
+            written; an existing one is then left as it was.
     """
     path = Path(path)
     suffix = check_flow_suffix(path)
@@ -76,22 +79,15 @@ def write_flow(path: str | Path, flow: Flow) -> None:
 
 
 def check_flow_suffix(path: Path) -> str:
-    """Return the suffix of `path` in lower case, if it is one of FLOW_SUFFIXES.
+    """Return the suffix of `path` in lower case, if `write_flow` can write it.
 
     Raises:
-        FlowFileError: it is not; the message lists those that are.
+        OutputError: it cannot; the message lists the suffixes that it can.
     """
     suffix = path.suffix.lower()
-    if suffix in _FORMATS:
-        return suffix
-    known = " ".join(_FORMATS)
-    if suffix in IMAGE_SUFFIXES:
-        raise FlowFileError(
-            f"{path} is not a flow file: {suffix} holds pictures, "
-            f"and a picture cannot be turned back into flow; use {known}"
-        )
-    kind = f"its suffix {suffix} is unknown" if suffix else "it has no suffix"
-    raise FlowFileError(f"{path} is not a flow file: {kind}; use {known}")
+    if suffix not in _FORMATS:
+        raise OutputError(f"cannot write flow to {path}: {_why_not(suffix)}")
+    return suffix
 
 
 def known_pixels(flow: Flow) -> Mask:
@@ -101,6 +97,17 @@ def known_pixels(flow: Flow) -> Mask:
     """
     small: Mask = np.abs(flow) <= UNKNOWN_ABOVE  # false for NaN
     return small[..., 0] & small[..., 1]
+
+
+def _why_not(suffix: str) -> str:
+    """Return why a suffix is not one of FLOW_SUFFIXES, and what to use instead."""
+    known = " ".join(_FORMATS)
+    if suffix in IMAGE_SUFFIXES:
+        return (
+            f"{suffix} holds pictures, and a picture cannot be turned back into flow; use {known}"
+        )
+    kind = f"its suffix {suffix} is unknown" if suffix else "it has no suffix"
+    return f"{kind}; use {known}"
 
 
 def _read_flo(path: Path, file: BinaryIO) -> Flow:
@@ -129,8 +136,8 @@ def _read_flo(path: Path, file: BinaryIO) -> Flow:
 def _write_flo(path: Path, flow: Flow) -> None:
     height, width = flow.shape[:2]
     if max(width, height) > _FLO_MAX_SIDE:
-        raise FlowFileError(
-            f"{path} cannot hold {width} x {height} pixels: a side of .flo has at most "
+        raise OutputError(
+            f"cannot write {path}: it is {width} x {height} pixels, and a side of .flo has at most "
             f"{_FLO_MAX_SIDE}; use .npy"
         )
     with replacing(path) as temporary, temporary.open("wb") as file:
@@ -185,7 +192,9 @@ def _read_npy(path: Path, file: BinaryIO) -> Flow:
             shape, _, dtype = np.lib.format.read_array_header_1_0(file)
         else:
             shape, _, dtype = np.lib.format.read_array_header_2_0(file)
-    except (ValueError, TypeError) as error:
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:  # numpy parses the header as Python, with whatever that raises
         raise FlowFileError(
             f"{path} is not a .npy file, or its header is damaged; write it again with numpy.save"
         ) from error

@@ -1,45 +1,48 @@
 """Keeps OpenCV and its codecs from writing to stderr what our own messages say in a line."""
 
 import os
+import re
+import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import cv2
 
 # How chatty OpenCV and FFmpeg are is a setting of the process, shared by all threads.
 _lock = threading.Lock()
-_quiet_decoders = 0
-_level_before = 0
 _FFMPEG_LEVEL = "OPENCV_FFMPEG_LOGLEVEL"
 _CHOSEN_BY_THE_USER = (_FFMPEG_LEVEL, "OPENCV_FFMPEG_DEBUG", "OPENCV_LOG_LEVEL")
 _FFMPEG_SILENT = "-8"
 _OPENCV_SILENT = 0
+_CODEC_LINE = re.compile(
+    rb"(?:libpng (?:warning|error):|Corrupt JPEG data|Premature end of JPEG|Unknown Adobe color"
+    rb"|Inconsistent progression|Warning: unknown JFIF|Invalid SOS parameters)[^\n]*\n"
+)
 
 
 @contextmanager
-def quiet_decoding() -> Iterator[None]:
-    """Silence OpenCV's log inside the block: our own message says the same in a line.
+def quiet_decoding() -> Iterator[bytearray]:
+    """Keep OpenCV, libjpeg and libpng from writing to stderr inside the block.
 
-    The level belongs to the process, so the first thread in lowers it and the last one out restores
-    it; what other threads log in these milliseconds is lost.
+    The block is given an empty bytearray; once the block is over, it holds the lines of libjpeg and
+    libpng, for libjpeg tells in no other way that it made up pixels. What other threads wrote to
+    stderr meanwhile is then passed on. One thread at a time is inside, so keep the block short.
     """
-    global _quiet_decoders, _level_before
     logging = _opencv_logging()
+    complaints = bytearray()
     with _lock:
-        if _quiet_decoders == 0:
-            _level_before = logging.getLogLevel()
-            logging.setLogLevel(_OPENCV_SILENT)
-        _quiet_decoders += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _quiet_decoders -= 1
-            if _quiet_decoders == 0:
-                logging.setLogLevel(_level_before)
+        level = logging.setLogLevel(_OPENCV_SILENT)
+        try:
+            with _stderr_held_back() as text:
+                yield complaints
+        finally:
+            logging.setLogLevel(level)
+            complaints += b"".join(_CODEC_LINE.findall(text))
+            if others := _CODEC_LINE.sub(b"", text):
+                with suppress(OSError):
+                    os.write(2, others)
 
 
 @contextmanager
@@ -52,8 +55,8 @@ def quiet_codecs(*, opening_writer: bool = False) -> Iterator[None]:
     short: other threads wait to enter it.
 
     Args:
-        opening_writer: also send file descriptor 2 to nowhere, because a few complaints about
-            codec tags are printed past all levels.
+        opening_writer: also hold back file descriptor 2, because a few complaints about codec tags
+            are printed past all levels.
     """
     with _lock:
         if any(name in os.environ for name in _CHOSEN_BY_THE_USER):
@@ -64,7 +67,7 @@ def quiet_codecs(*, opening_writer: bool = False) -> Iterator[None]:
         os.environ[_FFMPEG_LEVEL] = _FFMPEG_SILENT
         try:
             if opening_writer:
-                with _stderr_to_nowhere():
+                with _stderr_held_back():
                     yield
             else:
                 yield
@@ -74,19 +77,22 @@ def quiet_codecs(*, opening_writer: bool = False) -> Iterator[None]:
 
 
 @contextmanager
-def _stderr_to_nowhere() -> Iterator[None]:
-    try:
-        kept = os.dup(2)
-    except OSError:  # no stderr, so nothing to hide
-        yield
-        return
-    try:
-        with Path(os.devnull).open("wb") as nowhere:
-            os.dup2(nowhere.fileno(), 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+def _stderr_held_back() -> Iterator[bytearray]:
+    """Fill a bytearray, at the end of the block, with what went to file descriptor 2 inside it."""
+    text = bytearray()
+    with tempfile.TemporaryFile() as held:
+        try:
+            kept = os.dup(2)
+        except OSError:  # no stderr, so put back one that leads nowhere
+            kept = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(held.fileno(), 2)
+        try:
+            yield text
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            held.seek(0)
+            text += held.read()
 
 
 def _opencv_logging() -> Any:

@@ -163,6 +163,6 @@ def test_the_flow_is_left_as_it_was():
 def test_scales_past_what_float32_holds_give_a_picture_and_no_warning(scale):
     flow = np.full((2, 3, 2), 5.0, np.float32)
     image = flow_to_color(flow, scale)
-    # Far above the scale a color is darkened by 3/4; far below it all is white.
+    # Far above the scale a color is darkened to 3/4; far below it all is white.
     expected = 191 if scale < 1 else 255
     assert image.max() == expected

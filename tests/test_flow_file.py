@@ -1,3 +1,4 @@
+import os
 import struct
 import zlib
 from pathlib import Path
@@ -198,6 +199,10 @@ def npy_of(header: str, size: int) -> bytes:
         (npy((1, 1, 2), 8, "|O"), "Python objects"),
         (npy_of("{'descr': '<f4', 'shape': (1, 1, 2)}", 8), "header is damaged"),
         (npy_of("exit(1)", 8), "header is damaged"),
+        (npy((1, 1, 2), 8).replace(b"'<f4'", b"()   "), "header is damaged"),
+        (npy((1, 1, 2), 8).replace(b"}", b"\x84"), "header is damaged"),
+        (npy((1, 1, 2), 8).replace(b"}", b" "), "header is damaged"),
+        (npy_of("[" * 9000, 8), "header is damaged"),
         (b"", "not a .npy file"),
         (b"\x93NUMPY", "not a .npy file"),
         (b"\x93NUMPY\x03\x00" + npy((1, 1, 2), 8)[8:], "header is damaged"),
@@ -248,11 +253,28 @@ def test_a_colour_picture_is_not_taken_for_flow(tmp_path):
 
 @pytest.mark.parametrize("name", ["a.txt", "a", ".flo", "a.flo.gz"])
 def test_an_unknown_suffix_lists_the_known_ones(tmp_path, name):
-    with pytest.raises(FlowFileError, match=r"\.flo \.png \.npy"):
+    with pytest.raises(OutputError, match=r"cannot write .* use \.flo \.png \.npy"):
         check_flow_suffix(tmp_path / name)
-    with pytest.raises(FlowFileError):
+    with pytest.raises(OutputError, match=r"cannot write .* use \.flo \.png \.npy"):
         write_flow(tmp_path / name, np.zeros((1, 1, 2), np.float32))
+    with pytest.raises(FlowFileError, match=r"is not a flow file: .* use \.flo \.png \.npy"):
+        read_flow(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_side_too_long_for_flo_cannot_be_written(tmp_path):
+    with pytest.raises(OutputError, match=r"100000 x 1 pixels.*use \.npy"):
+        write_flow(tmp_path / "a.flo", np.zeros((1, 100000, 2), np.float32))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with a name")
+@pytest.mark.parametrize("suffix", sorted(FLOW_SUFFIXES))
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path, suffix):
+    path = tmp_path / f"a{suffix}"
+    os.mkfifo(path)
+    with pytest.raises(FlowFileError, match="is a pipe or a device"):
+        read_flow(path)
 
 
 def test_the_known_suffixes_pass():

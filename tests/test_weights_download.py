@@ -105,10 +105,17 @@ def test_a_file_is_downloaded_once_and_its_licence_shown(server, cache, caplog):
     with caplog.at_level(logging.WARNING):
         assert fetch(checkpoint) == cache / "test.pth"
     assert (cache / "test.pth").read_bytes() == GOOD
-    assert "for tests only" in caplog.text
+    assert "licence for tests only" in caplog.text
+    assert "checksum" not in caplog.text
     assert fetch(checkpoint) == cache / "test.pth"
     assert server.requests == ["/good"]
     assert list(cache.iterdir()) == [cache / "test.pth"]
+
+
+def test_it_is_told_that_no_checksum_is_known(server, caplog):
+    with caplog.at_level(logging.WARNING):
+        fetch(checkpoint_at(server, "good"))
+    assert "licence for tests only; no checksum is published for it" in caplog.text
 
 
 def test_the_start_of_a_hash_is_enough(server):
@@ -150,6 +157,28 @@ def test_a_cache_that_cannot_be_written_says_which_variable_to_set(server, cache
         fetch(checkpoint_at(server, "good"))
 
 
+def test_a_cache_that_cannot_be_looked_into_says_which_variable_to_set(server, monkeypatch):
+    monkeypatch.setenv("PWCFLOW_CACHE", "/" + "long" * 100)
+    with pytest.raises(WeightsError, match=r"file name too long; set PWCFLOW_CACHE to a folder"):
+        fetch(checkpoint_at(server, "good"))
+
+
+@pytest.mark.parametrize("cache", ["~pwcflow-nobody/x", None], ids=["other", "own"])
+def test_an_unknown_home_folder_says_which_variable_to_set(cache, monkeypatch):
+    users = pytest.importorskip("pwd")
+
+    def nobody(_):
+        raise KeyError
+
+    monkeypatch.setattr(users, "getpwuid", nobody)
+    for variable in ("PWCFLOW_CACHE", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    if cache:
+        monkeypatch.setenv("PWCFLOW_CACHE", cache)
+    with pytest.raises(WeightsError, match=r"cache ~.* is unknown; set PWCFLOW_CACHE to a folder"):
+        cache_folder()
+
+
 def test_no_progress_is_shown_where_there_is_no_terminal(server, capsys):
     fetch(checkpoint_at(server, "good"))
     assert capsys.readouterr().err == ""
@@ -172,10 +201,12 @@ def test_progress_is_shown_on_a_terminal_unless_quiet(quiet, server, monkeypatch
     ("platform", "environment", "expected"),
     [
         ("linux", {"PWCFLOW_CACHE": "/a"}, Path("/a")),
+        ("linux", {"PWCFLOW_CACHE": "~/a", "HOME": "/h"}, Path("/h/a")),
         ("linux", {"XDG_CACHE_HOME": "/x", "HOME": "/h"}, Path("/x/pwcflow")),
         ("linux", {"HOME": "/h"}, Path("/h/.cache/pwcflow")),
         ("darwin", {"HOME": "/h"}, Path("/h/Library/Caches/pwcflow")),
         ("win32", {"LOCALAPPDATA": "/l"}, Path("/l/pwcflow/Cache")),
+        ("win32", {"HOME": "/h"}, Path("/h/AppData/Local/pwcflow/Cache")),
     ],
 )
 def test_the_cache_folder_is_the_platforms(platform, environment, expected, monkeypatch):

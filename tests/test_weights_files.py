@@ -131,6 +131,37 @@ def test_an_archive_of_other_files_is_refused(tmp_path):
     assert "a ZIP archive of other files" in message_of(path)
 
 
+def test_an_archive_of_a_later_zip_version_is_called_damaged(tmp_path):
+    path = saved(tmp_path / "version.pth")
+    data = bytearray(path.read_bytes())
+    data[data.index(b"PK\x01\x02") + 6] = 255  # the version needed to read the first entry
+    path.write_bytes(data)
+    assert "is damaged" in message_of(path)
+
+
+def test_a_compressed_archive_is_refused_unread(tmp_path):
+    path = tmp_path / "bomb.pth"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data.pkl", bytes(1 << 20))
+    assert "it is compressed, which torch.save never does" in message_of(path)
+
+
+def test_an_archive_that_promises_more_than_it_holds_is_refused_unread(tmp_path):
+    path = saved(tmp_path / "grows.pth")
+    data = bytearray(path.read_bytes())
+    size = data.index(b"PK\x01\x02") + 24
+    data[size : size + 4] = (1 << 31).to_bytes(4, "little")
+    path.write_bytes(data)
+    assert "its parts are larger than the whole" in message_of(path)
+
+
+def test_a_dictionary_that_holds_itself_is_refused(tmp_path):
+    content = {}
+    content["model"] = content
+    path = saved(tmp_path / "endless.pth", content)
+    assert "under 'model' it holds a value of type dict" in message_of(path)
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [

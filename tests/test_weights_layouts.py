@@ -5,7 +5,7 @@ import torch
 
 from pwcflow.errors import WeightsError
 from pwcflow.weights import load_weights
-from pwcflow.weights.layouts import rename
+from pwcflow.weights.layouts import expected_shapes, rename
 
 # Ours, then NVlabs's, then pytorch-pwc's; `*` stands for "module" or "net".
 LAYERS = """
@@ -83,20 +83,25 @@ TABLES = {
 
 
 @pytest.fixture(scope="module")
-def default():
-    return load_weights("default").state
+def weights():
+    """Return weights that differ between any two tensors, and are exact in half precision."""
+    generator = torch.Generator().manual_seed(0)
+    return {
+        name: torch.randn(shape, generator=generator).half().float()
+        for name, shape in expected_shapes().items()
+    }
 
 
 @pytest.fixture
-def published(default):
-    """Return the default weights in a layout, in half precision, in which they are exact."""
+def published(weights):
+    """Return the weights in a layout, in half precision."""
 
     def build(layout):
         checkpoint = {}
-        for name, tensor in default.items():
+        for name, tensor in weights.items():
             layer, _, part = name.rpartition(".")
             checkpoint[f"{TABLES[layout][layer]}.{part}"] = tensor.half()
-        assert len(checkpoint) == len(default) == 126
+        assert len(checkpoint) == len(weights) == 126
         return checkpoint
 
     return build
@@ -129,14 +134,14 @@ def assert_same(actual, expected):
 
 
 @pytest.mark.parametrize("layout", TABLES)
-def test_each_layout_comes_back_as_our_tensors(layout, published, reload, default):
-    assert_same(reload(published(layout)), default)
+def test_each_layout_comes_back_as_our_tensors(layout, published, reload, weights):
+    assert_same(reload(published(layout)), weights)
 
 
 @pytest.mark.parametrize("layout", TABLES)
 @pytest.mark.parametrize("prefix", ["module.", "model.", "module.module.", "model.module."])
-def test_prefixes_are_dropped(layout, prefix, published, default):
-    assert_same(load(prefixed(prefix, published(layout))), default)
+def test_prefixes_are_dropped(layout, prefix, published, weights):
+    assert_same(load(prefixed(prefix, published(layout))), weights)
 
 
 @pytest.mark.parametrize(
@@ -148,29 +153,24 @@ def test_prefixes_are_dropped(layout, prefix, published, default):
     ],
     ids=["state_dict", "model", "both"],
 )
-def test_wrappers_are_opened(wrap, published, reload, default):
-    assert_same(reload(wrap(published("nvlabs"))), default)
+def test_wrappers_are_opened(wrap, published, reload, weights):
+    assert_same(reload(wrap(published("nvlabs"))), weights)
 
 
-def test_the_format_before_zip_is_read(published, reload, default):
+def test_the_format_before_zip_is_read(published, reload, weights):
     content = {"state_dict": published("nvlabs")}
-    assert_same(reload(content, _use_new_zipfile_serialization=False), default)
+    assert_same(reload(content, _use_new_zipfile_serialization=False), weights)
 
 
-def test_layers_that_nvlabs_makes_and_never_uses_are_ignored(published, default):
-    unused = {
-        "deconv2.weight": torch.zeros(2, 2, 4, 4),
-        "deconv2.bias": torch.zeros(2),
-        "upfeat2.weight": torch.zeros(565, 2, 4, 4),
-        "upfeat2.bias": torch.zeros(2),
-    }
-    assert_same(load(published("nvlabs") | unused), default)
+def test_a_layer_that_nvlabs_makes_and_never_uses_is_ignored(published, weights):
+    unused = {"deconv2.weight": torch.zeros(2, 2, 4, 4), "deconv2.bias": torch.zeros(2)}
+    assert_same(load(published("nvlabs") | unused), weights)
 
 
-def test_single_and_double_precision_become_single(published, default):
+def test_single_and_double_precision_become_single(published, weights):
     checkpoint = published("module")
     for dtype in (torch.float32, torch.float64):
-        assert_same(load({key: tensor.to(dtype) for key, tensor in checkpoint.items()}), default)
+        assert_same(load({key: tensor.to(dtype) for key, tensor in checkpoint.items()}), weights)
 
 
 def test_parameters_come_back_as_tensors_without_gradients(published):
@@ -206,12 +206,33 @@ def test_a_wrong_shape_is_named_with_both_shapes(published):
         load(checkpoint)
 
 
-@pytest.mark.parametrize(
-    "bias", [torch.tensor([0.0, float("nan")]), torch.zeros(2, dtype=torch.int64)], ids=str
-)
-def test_values_that_are_no_finite_real_numbers_are_refused(bias, published):
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e300], ids=str)
+def test_values_that_are_not_finite_in_single_precision_are_refused(value, published):
+    bias = torch.tensor([0.0, value], dtype=torch.float64)
     with pytest.raises(WeightsError, match=r"'netSix.netSix.0.bias' holds values that are not"):
         load(published("net") | {"netSix.netSix.0.bias": bias})
+
+
+@pytest.mark.parametrize(
+    "bias",
+    [
+        torch.zeros(2, dtype=torch.int64),
+        torch.zeros(2, dtype=torch.complex64),
+        torch.zeros(2, device="meta"),
+        torch.zeros(2).to_sparse(),
+    ],
+    ids=["integers", "complex", "meta", "sparse"],
+)
+def test_tensors_that_are_not_dense_and_real_in_memory_are_refused(bias, published, reload):
+    checkpoint = published("net") | {"netSix.netSix.0.bias": bias}
+    with pytest.raises(WeightsError, match=r"'netSix.netSix.0.bias' is not a dense tensor of real"):
+        reload(checkpoint)
+
+
+def test_a_prefix_repeated_without_end_is_dropped(published, weights):
+    assert_same(load(prefixed("model." * 3000, published("ours"))), weights)
+    with pytest.raises(WeightsError, match="of another network"):
+        load({"model." * 3000: torch.zeros(1)})
 
 
 def test_the_older_variant_is_called_a_different_network(published):

@@ -12,15 +12,13 @@ from pwcflow.weights.download import fetch
 from pwcflow.weights.files import load_tensors, sha256_of
 from pwcflow.weights.layouts import rename
 
-__all__ = ["CHECKPOINTS", "Checkpoint", "Weights", "load_weights", "names"]
+__all__ = ["CHECKPOINTS", "Checkpoint", "Provenance", "Weights", "load_weights"]
 
 
 @dataclass(frozen=True)
-class Weights:
-    """Weights and where they come from, so that a result can say what made it."""
+class Provenance:
+    """Where weights come from, so that a result can say what made it."""
 
-    state: dict[str, Tensor]
-    """`PwcNet`'s state dict, float32, on the CPU."""
     name: str
     """The checkpoint's name, or the path of its file where it has none."""
     sha256: str
@@ -31,12 +29,21 @@ class Weights:
     """The data sets; None for a file not known here."""
 
 
+@dataclass(frozen=True)
+class Weights:
+    """Weights and where they come from."""
+
+    state: dict[str, Tensor]
+    """`PwcNet`'s state dict, float32, on the CPU."""
+    provenance: Provenance
+
+
 def load_weights(name_or_path: str | Path, *, quiet: bool = False) -> Weights:
     """Return the weights of a named checkpoint or a file, ready for `PwcNet.load_state_dict`.
 
     Args:
-        name_or_path: one of `names()`, which may download it, or the path of a checkpoint. A
-            `Path` is always a file; a `str` is a name if there is one. A file that is known by
+        name_or_path: a name in `CHECKPOINTS`, which may download it, or the path of a checkpoint.
+            A `Path` is always a file; a `str` is a name if there is one. A file that is known by
             its SHA-256 has its name and licence even if it was given by its path.
         quiet: show no progress of a download.
 
@@ -49,23 +56,19 @@ def load_weights(name_or_path: str | Path, *, quiet: bool = False) -> Weights:
         path = _file_of(checkpoint, quiet=quiet)
     else:
         path = Path(os.path.expanduser(name_or_path))  # noqa: PTH111 - leaves an unknown ~user be
-        if not path.exists():
+        if not os.path.exists(path):  # noqa: PTH110 - False, not an error, for what cannot be a path
             raise WeightsError(
                 f"there are no weights '{name_or_path}': no checkpoint has this name and no file "
-                f"this path; the names are {', '.join(names())}"
+                f"this path; the names are {', '.join(CHECKPOINTS)}"
             )
     state = rename(load_tensors(path), path)
     sha256 = sha256_of(path)
     if checkpoint is None:
-        checkpoint = next((known for known in CHECKPOINTS.values() if known.is_file(sha256)), None)
+        checkpoint = next((known for known in CHECKPOINTS.values() if known.matches(sha256)), None)
     if checkpoint is None:
-        return Weights(state, str(name_or_path), sha256)
-    return Weights(state, checkpoint.name, sha256, checkpoint.licence, checkpoint.trained_on)
-
-
-def names() -> list[str]:
-    """Return the names of the checkpoints that need no path, the shipped one first."""
-    return list(CHECKPOINTS)
+        return Weights(state, Provenance(str(name_or_path), sha256))
+    provenance = Provenance(checkpoint.name, sha256, checkpoint.licence, checkpoint.trained_on)
+    return Weights(state, provenance)
 
 
 def _file_of(checkpoint: Checkpoint, *, quiet: bool) -> Path:

@@ -1,4 +1,7 @@
-"""Fetching a named checkpoint into the cache folder, whole and checked, or not at all."""
+"""Fetching a named checkpoint into the cache folder, whole, or not at all.
+
+It is checked against its publisher's SHA-256, where there is one, and always for being loadable.
+"""
 
 import http.client
 import logging
@@ -13,7 +16,7 @@ from urllib.request import Request, urlopen
 from tqdm import tqdm
 
 from pwcflow.atomic_file import replacing
-from pwcflow.errors import OutputError, WeightsError
+from pwcflow.errors import OutputError, WeightsError, reason_of
 from pwcflow.weights.catalogue import Checkpoint
 from pwcflow.weights.files import is_web_page, load_tensors
 
@@ -26,28 +29,30 @@ _BLOCK_BYTES = 1 << 18
 def fetch(checkpoint: Checkpoint, *, quiet: bool = False) -> Path:
     """Return the file of a checkpoint in the cache folder, downloaded if it is not there yet.
 
-    The licence is logged as a warning before a download, so that it is seen.
+    The licence, and that no checksum is known if so, is logged as a warning before a download, so
+    that it is seen.
 
     Args:
         checkpoint: one that has a URL.
         quiet: show no progress; none is shown either where stderr is not a terminal.
 
     Raises:
-        WeightsError: the download failed, is not whole, is not the file expected, or cannot be
-            stored. Nothing is left in the cache then.
+        WeightsError: the download failed, is not whole, is not the file expected where its
+            SHA-256 is known, or cannot be stored. Nothing is left in the cache then.
     """
     target = cache_folder() / checkpoint.file_name
-    if target.is_file():
-        return target
-    _log.warning("weights '%s': licence %s", checkpoint.name, checkpoint.licence)
     try:
+        if target.is_file():
+            return target
+        unchecked = "" if checkpoint.sha256 else "; no checksum is published for it"
+        _log.warning("weights '%s': licence %s%s", checkpoint.name, checkpoint.licence, unchecked)
         target.parent.mkdir(parents=True, exist_ok=True)
         with replacing(target) as temporary:
             with temporary.open("wb") as file:
                 _download(checkpoint, file, target, quiet)
             _check_loads(checkpoint, temporary, target)
     except (OSError, OutputError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
+        reason = reason_of(error) if isinstance(error, OSError) else error
         raise WeightsError(
             f"cannot keep weights '{checkpoint.name}' in the cache {target.parent}: {reason}; "
             "set PWCFLOW_CACHE to a folder with room that can be written"
@@ -56,16 +61,27 @@ def fetch(checkpoint: Checkpoint, *, quiet: bool = False) -> Path:
 
 
 def cache_folder() -> Path:
-    """Return the folder downloads are kept in: PWCFLOW_CACHE, else the platform's usual place."""
-    if folder := os.environ.get("PWCFLOW_CACHE"):
-        return Path(folder).expanduser()
+    """Return the folder downloads are kept in: PWCFLOW_CACHE, else the platform's usual place.
+
+    Raises:
+        WeightsError: it is in a home folder, and that is unknown.
+    """
+    folder = os.environ.get("PWCFLOW_CACHE") or _platform_cache()
+    expanded = os.path.expanduser(folder)  # noqa: PTH111 - leaves an unknown home be
+    if expanded.startswith("~"):
+        raise WeightsError(
+            f"cannot keep weights in the cache {folder}: this home folder is unknown; "
+            "set PWCFLOW_CACHE to a folder with room that can be written"
+        )
+    return Path(expanded)
+
+
+def _platform_cache() -> str:
     if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA")
-        return (Path(base) if base else Path.home() / "AppData" / "Local") / "pwcflow" / "Cache"
+        return f"{os.environ.get('LOCALAPPDATA') or '~/AppData/Local'}/pwcflow/Cache"
     if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "pwcflow"
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "pwcflow"
+        return "~/Library/Caches/pwcflow"
+    return f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/pwcflow"
 
 
 def _download(checkpoint: Checkpoint, file: BinaryIO, target: Path, quiet: bool) -> None:
@@ -120,17 +136,19 @@ def _check_loads(checkpoint: Checkpoint, temporary: Path, target: Path) -> None:
         raise _failed(checkpoint, target, reason) from error
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     """Return why a request failed, for a person."""
     if isinstance(error, HTTPError):
         error.close()
         return f"the server answered {error.code} {error.reason}"
     if isinstance(error, URLError):
-        cause = error.reason
-        return (cause.strerror if isinstance(cause, OSError) else None) or str(cause)
+        if isinstance(error.reason, str):
+            return error.reason
+        error = error.reason
     if isinstance(error, TimeoutError):
         return f"the server was silent for {_TIMEOUT_SECONDS:.0f} seconds"
-    return str(error) or type(error).__name__
+    reason = reason_of(error) if isinstance(error, OSError) else str(error)
+    return reason or type(error).__name__
 
 
 def _failed(checkpoint: Checkpoint, target: Path, reason: str) -> WeightsError:

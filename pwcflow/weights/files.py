@@ -19,7 +19,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from pwcflow.errors import WeightsError
+from pwcflow.errors import WeightsError, reason_of
 
 _HEAD_BYTES = 64
 _ZIP_MAGIC = b"PK\x03\x04"
@@ -82,16 +82,16 @@ def is_web_page(head: bytes) -> bool:
 
 def _read_head(path: Path) -> bytes:
     """Return the first bytes of a file, having refused what is plainly no checkpoint."""
-    if path.is_dir():
-        raise WeightsError(f"{path} is a folder, not a checkpoint; give the file in it")
     try:
+        if path.is_dir():
+            raise WeightsError(f"{path} is a folder, not a checkpoint; give the file in it")
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
     except FileNotFoundError:
         raise WeightsError(f"{path} does not exist; check the path of the weights") from None
     except OSError as error:
         raise WeightsError(
-            f"{path} cannot be read: {error.strerror}; check the path and its permissions"
+            f"{path} cannot be read: {reason_of(error)}; check the path and its permissions"
         ) from error
     if not head:
         raise WeightsError(f"{path} is empty; get the checkpoint again")
@@ -103,16 +103,27 @@ def _read_head(path: Path) -> bytes:
 
 
 def _check_archive(path: Path) -> None:
-    """Refuse a ZIP file that has lost its end, which holds its table, or is of something else."""
+    """Refuse a ZIP file that torch.save did not write, or that has lost its end, with its table.
+
+    torch.save compresses nothing, so whatever would grow when read is not its work.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
-            names = [PurePosixPath(name).name for name in archive.namelist()]
-    except (zipfile.BadZipFile, OSError, ValueError) as error:
+            entries = archive.infolist()
+        size = path.stat().st_size
+    except MemoryError:
+        raise
+    except Exception as error:  # zipfile raises nearly anything for broken bytes
         raise _damaged(path, "its end is missing or broken") from error
+    names = [PurePosixPath(entry.filename).name for entry in entries]
     if "constants.pkl" in names:
         raise _not_a_checkpoint(path, "it is a TorchScript program; save its state_dict instead")
     if "data.pkl" not in names:
         raise _not_a_checkpoint(path, "it is a ZIP archive of other files; unpack it first")
+    if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
+        raise _not_a_checkpoint(path, "it is compressed, which torch.save never does")
+    if sum(entry.file_size for entry in entries) > size:
+        raise _damaged(path, "its parts are larger than the whole")
 
 
 def _torch_load(path: Path) -> object:
@@ -143,11 +154,10 @@ def _load_safetensors(path: Path) -> object:
 
 def _network_in(content: object, path: Path) -> dict[str, Tensor]:
     """Return the tensors in what a file holds, taken out of what training wrapped round them."""
-    while isinstance(content, Mapping):
-        inner = next((content[key] for key in _WRAPPERS if _is_mapping(content.get(key))), None)
-        if inner is None:
-            break
-        content = inner
+    for _ in _WRAPPERS:  # not until there is none: a dictionary can hold itself
+        if isinstance(content, Mapping):
+            inner = (content.get(key) for key in _WRAPPERS)
+            content = next((value for value in inner if isinstance(value, Mapping)), content)
     if not isinstance(content, Mapping) or not content:
         raise _not_a_checkpoint(path, f"it holds {_described(content)}, not tensors by name")
     for key, value in content.items():
@@ -156,10 +166,6 @@ def _network_in(content: object, path: Path) -> dict[str, Tensor]:
                 path, f"under '{key}' it holds {_described(value)}, not a tensor"
             )
     return dict(content)
-
-
-def _is_mapping(value: Any) -> bool:
-    return isinstance(value, Mapping)
 
 
 def _described(value: object) -> str:

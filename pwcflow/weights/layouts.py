@@ -6,8 +6,10 @@ and nothing else: half a checkpoint would load and give plausible nonsense.
 A layout is a table from its names, less `.weight` and `.bias`, to ours.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
+from os.path import commonprefix
 
 import torch
 from torch import Tensor
@@ -15,13 +17,13 @@ from torch import Tensor
 from pwcflow.errors import WeightsError
 from pwcflow.network import DECODER_LEVELS, DENSE_CHANNELS, PYRAMID_CHANNELS, PwcNet
 
-_PREFIXES = ("module.", "model.")
+_PREFIXES = re.compile(r"(?:module\.|model\.)*")
 _NUMERALS = {1: "One", 2: "Two", 3: "Thr", 4: "Fou", 5: "Fiv", 6: "Six"}
 _PYRAMID_LAYERS = (0, 2, 4)
 _CONTEXT_LAYERS = (0, 2, 4, 6, 8, 10, 12)
 _PARTS = ("weight", "bias")
-_UNUSED = {f"{layer}.{part}" for layer in ("deconv2", "upfeat2") for part in _PARTS}
-"""NVlabs's network makes these layers after its last level and never calls them."""
+_UNUSED = {f"deconv2.{part}" for part in _PARTS}
+"""NVlabs's network makes this layer after its last level and never calls it."""
 
 Names = Mapping[str, str]
 
@@ -34,8 +36,8 @@ def rename(tensors: Mapping[str, Tensor], source: object) -> dict[str, Tensor]:
         source: what to call the checkpoint in an error: its path.
 
     Raises:
-        WeightsError: a key is unknown or missing, a shape is wrong, a value is not finite, or the
-            checkpoint is of another network.
+        WeightsError: a key is unknown or missing, a tensor is no dense one of real numbers, a
+            shape is wrong, a value is not finite, or the checkpoint is of another network.
     """
     tensors = _without_prefix(tensors)
     names = _recognised(tensors, source)
@@ -43,6 +45,12 @@ def rename(tensors: Mapping[str, Tensor], source: object) -> dict[str, Tensor]:
     renamed = {}
     for key, name in names.items():
         tensor = tensors[key]
+        if not _is_plain(tensor):
+            raise WeightsError(
+                f"{source} is unusable: '{key}' is not a dense tensor of real numbers in memory "
+                f"but {tensor.dtype}, {tensor.layout}, on {tensor.device}; save the network's "
+                "state_dict again, as float32 on the CPU"
+            )
         if tensor.shape != expected[name]:
             raise WeightsError(
                 f"{source} does not fit the network: '{key}' is {_shape(tensor.shape)} "
@@ -50,10 +58,10 @@ def rename(tensors: Mapping[str, Tensor], source: object) -> dict[str, Tensor]:
                 "with a search range of 4"
             )
         value = tensor.detach().to(torch.float32, copy=True).contiguous()
-        if not tensor.is_floating_point() or not value.sum().isfinite():  # NaN and inf survive sums
+        if not value.sum().isfinite():  # NaN and inf survive sums
             raise WeightsError(
-                f"{source} is unusable: '{key}' holds values that are not finite real numbers; "
-                "get the file again, or save it before training diverged"
+                f"{source} is unusable: '{key}' holds values that are not finite; get the file "
+                "again, or save it before training diverged"
             )
         renamed[name] = value
     return {name: renamed[name] for name in expected}
@@ -68,12 +76,19 @@ def expected_shapes() -> dict[str, torch.Size]:
 
 def _without_prefix(tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
     """Drop what wrapping modules put before every key, such as `module.`, as often as it is."""
-    for prefix in _PREFIXES:
-        if tensors and all(key.startswith(prefix) for key in tensors):
-            return _without_prefix(
-                {key.removeprefix(prefix): tensor for key, tensor in tensors.items()}
-            )
-    return tensors
+    shared = commonprefix(list(tensors))  # noqa: RUF071 - of names, not of paths
+    rest = _PREFIXES.sub("", shared, count=1)
+    return {key[len(shared) - len(rest) :]: tensor for key, tensor in tensors.items()}
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    """Return whether a tensor is what weights are: floating point, dense, and here."""
+    return (
+        tensor.is_floating_point()
+        and tensor.layout is torch.strided
+        and not tensor.is_nested
+        and tensor.device.type == "cpu"
+    )
 
 
 def _recognised(keys: Iterable[str], source: object) -> Names:

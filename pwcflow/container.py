@@ -18,14 +18,16 @@ def first_lost_frame(path: Path, frames: int, last: float, expected: int | None)
     The figure OpenCV gives for the number of frames cannot decide it: for Matroska it is
     duration x rate, where the duration may be that of the sound; for MP4 it is the sample table's,
     which also counts what an edit list hides, both fields of an interlaced frame and empty
-    samples. Experiments with cut files and files with a tail of zeros led to these rules:
+    samples. Hence these rules, which the cut videos, tails of zeros and edit lists of
+    tests/test_video.py hold:
 
     - MP4, MOV: fewer frames than samples, and either a box reaches past the end of the file or
       the last frame is over well before the track is (its edit list's end, if it has one).
     - AVI: a chunk reaches past the end of the file or is zeros, and fewer frames than announced;
-      a file that lost only the index at its end is complete.
-    - Matroska, WebM: an element reaches past the end of the file or is zeros. Here the last frame
-      is whole, since FFmpeg does not hand out a part of a block; in the others it is not.
+      a file that lost only the index at its end is complete. The last frame is whole if no more
+      frames were decoded than there are whole pictures.
+    - Matroska, WebM: an element reaches past the end of the file or is zeros. The last frame is
+      whole, since FFmpeg does not hand out a part of a block; in an MP4 it is not.
     - Others have nothing to judge by.
 
     Args:
@@ -42,10 +44,20 @@ def first_lost_frame(path: Path, frames: int, last: float, expected: int | None)
             return frames - 1 if _mp4_is_cut(file, size, frames, last, expected) else None
         if start[:4] == b"RIFF":
             short = expected is None or frames < expected
-            return frames - 1 if short and _avi_is_cut(file, size) else None
+            if short and _avi_is_cut(file, size):
+                return frames - (frames > _avi_whole_pictures(file, size))
         if start[:4] == _EBML:
             return frames if _matroska_is_cut(file, size) else None
     return None
+
+
+def index_is_missing(path: Path) -> bool:
+    """Return whether an MP4 or MOV lost the index of its pictures, or a part of it."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        boxes = list(_boxes(file, 0, size))
+    is_mp4 = bool(boxes) and boxes[0].kind in _MP4_FIRST_BOXES
+    return is_mp4 and not any(box.kind == b"moov" and box.end <= size for box in boxes)
 
 
 class _Box(NamedTuple):
@@ -159,6 +171,23 @@ def _avi_is_cut(file: BinaryIO, size: int) -> bool:
             inside += 8 + length + length % 2
         start = max(end + end % 2, start + 12)
     return False
+
+
+def _avi_whole_pictures(file: BinaryIO, size: int) -> int:
+    """Return how many pictures of a cut AVI are there to their last byte."""
+    pictures = start = last_byte = 0
+    while start + 8 < size:
+        kind, length = _chunk(file, start)
+        if kind == bytes(4):  # the zeros may have begun within the picture before
+            return pictures - (_read(file, last_byte, 1) == b"\0")
+        if kind in (b"RIFF", b"LIST"):
+            start += 12
+            continue
+        end = start + 8 + length
+        if kind[2:] in (b"dc", b"db") and length and end <= size:
+            pictures, last_byte = pictures + 1, end - 1
+        start = end + length % 2
+    return pictures
 
 
 def _chunk(file: BinaryIO, start: int) -> tuple[bytes, int]:

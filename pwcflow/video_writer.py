@@ -1,7 +1,7 @@
 """A colour video on disk: every frame handed in is in the file, or there is an error."""
 
 import math
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from types import TracebackType
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pwcflow.atomic_file import replacing
 from pwcflow.errors import OutputError, VideoError
 from pwcflow.opencv_log import quiet_codecs
-from pwcflow.video import count_frames
+from pwcflow.video import HIGHEST_FPS, count_frames, opencv_name
 
 # Codecs to try, best first. MPEG-4 and MJPEG come before H.264: their encoders are part of
 # FFmpeg, while "avc1" is missing from the wheels of OpenCV or, on some boards, is a hardware
@@ -31,8 +31,8 @@ VIDEO_SUFFIXES = tuple(_CODECS)
 """Suffixes, in lower case, of the videos that can be written."""
 
 # Outside these, FFmpeg's encoders abort the process (an assertion about a bit rate of 0, a buffer
-# overrun in MJPEG at 4 x 4 pixels), or OpenCV cannot express the rate.
-_LOWEST_FPS, _HIGHEST_FPS = 0.1, 1000.0
+# overrun in MJPEG at 4 x 4 pixels), or OpenCV cannot express the rate. HIGHEST_FPS is another.
+_LOWEST_FPS = 0.1
 _SMALLEST_SIDE = 16
 
 _PARTIAL_RESULT_IS_KEPT = (VideoError, KeyboardInterrupt)
@@ -47,7 +47,7 @@ def check_video_suffix(path: Path) -> None:
         )
 
 
-class ColorVideoWriter:
+class ColorVideoWriter(AbstractContextManager["ColorVideoWriter"]):
     """Writes RGB images as the frames of one video that appears whole on `path`, or not at all.
 
     A context manager. Leaving it finishes the file, decodes it again and counts its frames, and
@@ -63,42 +63,31 @@ class ColorVideoWriter:
         frames_written: how many frames were handed in so far.
     """
 
-    def __init__(self, path: Path, fps: float, *, codec: str | None = None) -> None:
+    def __init__(self, path: Path, fps: float) -> None:
         """Check the arguments; the file is created with the first frame.
 
         Args:
             path: the video; its suffix, one of `VIDEO_SUFFIXES`, chooses the container.
             fps: frames per second, 0.1 to 1000.
-            codec: a four-character code such as "FFV1"; None for the best one of the container.
 
         Raises:
-            OutputError: the suffix is not one of a video, `fps` is out of range, or `codec` is
-                not four ASCII characters.
+            OutputError: the suffix is not one of a video, or `fps` is out of range.
         """
         check_video_suffix(path)
-        if not _LOWEST_FPS <= fps <= _HIGHEST_FPS:
+        if not _LOWEST_FPS <= fps <= HIGHEST_FPS:
             raise OutputError(
                 f"cannot write {path} at {fps:g} frames per second; choose a rate from "
-                f"{_LOWEST_FPS:g} to {_HIGHEST_FPS:g}"
-            )
-        if codec is not None and (len(codec) != 4 or not codec.isascii()):
-            raise OutputError(
-                f"cannot write {path}: '{codec}' is not a codec, which has four characters, such "
-                f"as {_CODECS[path.suffix.lower()][0]}"
+                f"{_LOWEST_FPS:g} to {HIGHEST_FPS}"
             )
         self.path = path
         self.frames_written = 0
         self._unsure = 0
         self._fps = _expressible(fps)
-        self._codecs = _CODECS[path.suffix.lower()] if codec is None else (codec,)
+        self._codecs = _CODECS[path.suffix.lower()]
         self._shape: tuple[int, ...] = ()
         self._encoder: cv2.VideoWriter | None = None
         self._temporary = Path()
         self._stack = ExitStack()  # holds the temporary file
-
-    def __enter__(self) -> "ColorVideoWriter":
-        """Return the writer itself."""
-        return self
 
     def __exit__(
         self,
@@ -133,8 +122,9 @@ class ColorVideoWriter:
         frame = cv2.copyMakeBorder(bgr, 0, bottom, 0, right, cv2.BORDER_REPLICATE)
         if self._encoder is None:
             self._encoder = self._opened(frame.shape[1], frame.shape[0])
-        self._unsure = 1  # an interrupt may come between the two lines below
-        self._encoder.write(frame)
+        self._unsure = 1  # an interrupt may come between the lines below
+        with quiet_codecs():  # a full disk is told once, at the end
+            self._encoder.write(frame)
         self.frames_written += 1
         self._unsure = 0
 
@@ -156,16 +146,18 @@ class ColorVideoWriter:
             if not 0 <= found - self.frames_written <= self._unsure:
                 raise OutputError(
                     f"cannot write {self.path}: {self.frames_written} frames went in but {found} "
-                    "can be read back; check the free space, or choose another suffix or codec"
+                    "can be read back; check the free space, or choose another suffix"
                 )
 
     def _opened(self, width: int, height: int) -> cv2.VideoWriter:
         with ExitStack() as stack:
             self._temporary = stack.enter_context(replacing(self.path))
+            name = opencv_name(self._temporary, f"cannot write {self.path}", OutputError)
+            self._temporary.write_bytes(bytes(8))  # OpenCV does not tell why it cannot write
             for codec in self._codecs:
                 with quiet_codecs(opening_writer=True):
                     encoder = cv2.VideoWriter(
-                        str(self._temporary.absolute()),
+                        name,
                         cv2.CAP_FFMPEG,
                         cv2.VideoWriter.fourcc(*codec),
                         self._fps,
@@ -178,7 +170,7 @@ class ColorVideoWriter:
             raise OutputError(
                 f"cannot write {self.path}: OpenCV has no encoder {' or '.join(self._codecs)} for "
                 f"{width} x {height} pixels at {self._fps:g} frames per second in "
-                f"'{self.path.suffix}'; choose another codec or one of {' '.join(VIDEO_SUFFIXES)}"
+                f"'{self.path.suffix}'; choose another of {' '.join(VIDEO_SUFFIXES)}"
             )
 
 

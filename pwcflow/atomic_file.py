@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pwcflow.errors import OutputError
+from pwcflow.errors import OutputError, reason_of
 
 _REMEDIES = {
     errno.EACCES: "write to a folder you may write to",
@@ -50,6 +50,26 @@ def replacing(path: Path) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
+def check_writable(path: Path) -> None:
+    """Raise `OutputError` if `replacing(path)` could not work: ask before a long computation."""
+    _check_takes_files(_target_of(path).parent, path)
+
+
+def check_folder_writable(folder: Path) -> None:
+    """Raise `OutputError` if no file can be written into an existing folder."""
+    _check_takes_files(folder, folder)
+
+
+def _check_takes_files(folder: Path, path: Path) -> None:
+    """Put an empty file into a folder for a moment: no list of permissions knows all refusals."""
+    probe = folder / f".{secrets.token_hex(8)}"
+    try:
+        probe.touch(exist_ok=False)
+        probe.unlink()
+    except OSError as error:
+        raise _output_error(path, error) from error
+
+
 def _target_of(path: Path) -> Path:
     """Return the regular file that writing to `path` would create or overwrite."""
     try:
@@ -77,5 +97,4 @@ def _target_of(path: Path) -> Path:
 
 def _output_error(path: Path, error: OSError) -> OutputError:
     remedy = _REMEDIES.get(error.errno or 0, "check the folder and the disk, or write elsewhere")
-    reason = (error.strerror or str(error)).lower()
-    return OutputError(f"cannot write {path}: {reason}; {remedy}")
+    return OutputError(f"cannot write {path}: {reason_of(error)}; {remedy}")

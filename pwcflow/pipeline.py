@@ -1,26 +1,27 @@
-"""What the commands do: sources of images in, the estimator, files out.
+"""What `estimate` and `video` do: images in, the estimator, files out.
 
 Nothing here imports torch. The estimator is loaded by a function that is called once the inputs
-were found to be in order, so that a mistake is told at once and `visualize` needs no torch at all.
+and outputs were found to be in order, so that a mistake is told at once.
 """
 
-import os
-import sys
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tqdm import tqdm
-
-from pwcflow.color import SMALLEST_SCALE_PX, flow_to_color, largest_magnitude
-from pwcflow.errors import FlowFileError, ImageError, OutputError, VideoError
-from pwcflow.flow_file import FLOW_SUFFIXES, Flow, check_flow_suffix, read_flow, write_flow
+from pwcflow.atomic_file import check_writable
+from pwcflow.color import flow_to_color, largest_magnitude
+from pwcflow.errors import ImageError, OutputError, PwcFlowError, VideoError
+from pwcflow.flow_file import Flow, check_flow_suffix, write_flow
 from pwcflow.image_file import Image, check_image_suffix, read_image, write_image
-from pwcflow.scale import RunningScale
-from pwcflow.video import FrameSource, natural_key, open_frames
+from pwcflow.outputs import check_folder, check_nothing_lost, make_folder
+from pwcflow.progress import progress_bar
+from pwcflow.scale import RunningScale, scale_of
+from pwcflow.video import FrameSource, open_frames
 from pwcflow.video_writer import ColorVideoWriter, check_video_suffix
 
 if TYPE_CHECKING:
@@ -32,6 +33,27 @@ Summary = dict[str, Any]
 
 FOLDER_FPS = 25.0
 """Frames per second of a colour video made from a folder of frames."""
+_NUMBERED_FLOW = re.compile(r"[0-9]+\.flo")
+
+
+@dataclass(frozen=True, kw_only=True)
+class VideoOutputs:
+    """What becomes of the flows of a video."""
+
+    folder: Path | None = None
+    """Where the flow files go, `000000.flo` and so on; made with its parents where missing."""
+    overwrite: bool = False
+    """Whether the numbered flow files that the folder holds already give way to the new ones."""
+    viz: Path | None = None
+    """The colour video."""
+    max_flow: float | None = None
+    """The magnitude in pixels shown fully saturated; a running scale when None."""
+    fps: float | None = None
+    """Frames per second of the colour video; the source's own when None."""
+
+    def __str__(self) -> str:
+        """Return their names, for a sentence."""
+        return " and ".join(str(path) for path in (self.folder, self.viz) if path)
 
 
 def estimate_pair(
@@ -51,51 +73,38 @@ def estimate_pair(
         second: an image file of the same size.
         output: the flow file, in the format of its suffix.
         viz: the colour image of the flow.
-        max_flow: the magnitude in pixels shown fully saturated; the largest one when None.
+        max_flow: the magnitude in pixels shown fully saturated; when None the largest one, but at
+            least 1 px.
 
     Raises:
         PwcFlowError: an image cannot be read, the sizes differ, or an output cannot be written.
     """
-    if output:
-        check_flow_suffix(output)
-    if viz:
-        check_image_suffix(viz)
-    _check_nothing_lost([output, viz], [first, second])
+    _check_pair_outputs(output, viz, [first, second])
     started = time.monotonic()
-    images = read_image(first), read_image(second)
-    sizes = [f"{image.shape[1]} x {image.shape[0]}" for image in images]
-    if sizes[0] != sizes[1]:
-        raise ImageError(
-            f"{first} is {sizes[0]} pixels but {second} is {sizes[1]}: flow needs two images of "
-            "one size; resize or crop one of them"
-        )
+    images = _read_pair(first, second)
     estimator = load_estimator()
     flow = estimator(*images)
     if output:
         write_flow(output, flow)
+    scale = None
     if viz:
-        write_image(viz, flow_to_color(flow, max_flow))
+        scale = max_flow or scale_of(flow)
+        write_image(viz, flow_to_color(flow, scale))
     return {
         "first": str(first),
         "second": str(second),
         "flow": _text(output),
         "viz": _text(viz),
+        "max_flow_px": _rounded(scale),
         "width": flow.shape[1],
         "height": flow.shape[0],
-        "largest_motion_px": round(largest_magnitude(flow), 3),
+        "largest_motion_px": _rounded(largest_magnitude(flow)),
         **_provenance(estimator, started),
     }
 
 
 def estimate_video(
-    load_estimator: LoadEstimator,
-    video: Path,
-    *,
-    folder: Path | None,
-    viz: Path | None,
-    max_flow: float | None = None,
-    fps: float | None = None,
-    progress: bool = False,
+    load_estimator: LoadEstimator, video: Path, outputs: VideoOutputs, *, progress: bool = False
 ) -> Summary:
     """Write the flow between each two consecutive frames of a video.
 
@@ -105,122 +114,138 @@ def estimate_video(
     Args:
         load_estimator: returns the estimator to use.
         video: a video file or a folder of frames.
-        folder: where the flow files go, `000000.flo` and so on; made where missing.
-        viz: the colour video.
-        max_flow: the magnitude in pixels shown fully saturated; a running scale when None.
-        fps: frames per second of the colour video; the video's own when None.
+        outputs: what to write.
         progress: show a progress bar on stderr.
 
     Raises:
-        PwcFlowError: the video has fewer than two frames or stops before its end (what came
-            before is kept), or an output cannot be written.
+        VideoError: the video has fewer than two frames, or a frame or its flow is unusable; what
+            came before is kept.
+        OutputError: an output cannot be written, or holds flows already.
+        KeyboardInterrupt: of an interruption; what was finished is kept, and its text says so.
     """
-    if viz:
-        check_video_suffix(viz)
-    _check_nothing_lost([viz], [video])
+    _check_video_outputs(outputs, video)
     started = time.monotonic()
-    scale = RunningScale()
-    flows = 0
     with ExitStack() as stack:
         source = stack.enter_context(open_frames(video))
-        frames = iter(source)
-        first_two = list(islice(frames, 2))
-        if len(first_two) < 2:
-            raise VideoError(f"{video} has one frame only; flow needs two")
-        writer = (
-            stack.enter_context(ColorVideoWriter(viz, fps or _frame_rate(source))) if viz else None
-        )
+        frames = _two_or_more(source)
+        sink = _VideoSink(outputs, source, stack)
         estimator = load_estimator()
-        bar = stack.enter_context(_progress_bar((source.expected_frames or 1) - 1, progress))
+        pairs = (source.expected_frames or 1) - 1
+        bar = stack.enter_context(progress_bar(pairs, progress, unit="pair"))
         try:
-            for flow in _flows_between(chain(first_two, frames), estimator):
-                if folder:
-                    _make_folder(folder)
-                    write_flow(folder / f"{flows:06d}.flo", flow)
-                if writer:
-                    writer.write(flow_to_color(flow, max_flow or scale.update(flow)))
-                flows += 1
+            for flow in _flows_between(frames, estimator):
+                sink.write(flow)
                 bar.update()
-        except (VideoError, ImageError) as error:
-            kept = "1 flow" if flows == 1 else f"{flows} flows"
-            raise VideoError(f"{error}; kept what comes before: {kept}") from error
+        except OutputError:
+            raise
+        except PwcFlowError as error:
+            raise VideoError(f"{error}; {sink.kept()}") from error
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(sink.kept()) from None
     return {
         "video": str(video),
-        "frames": flows + 1,
-        "flows": flows,
-        "flow_folder": _text(folder),
-        "viz": _text(viz),
+        "frames": sink.flows + 1,
+        "flows": sink.flows,
+        "flow_folder": _text(outputs.folder),
+        "viz": _text(outputs.viz),
+        "max_flow_px": _rounded(sink.scale_px),
         "width": flow.shape[1],
         "height": flow.shape[0],
         **_provenance(estimator, started),
     }
 
 
-def visualize_file(flow_file: Path, output: Path, *, max_flow: float | None = None) -> Summary:
-    """Write the Middlebury colour image of a flow file.
+class _VideoSink:
+    """Writes the flows of a video, one after the other, to where they shall go."""
 
-    Args:
-        flow_file: the flow, in the format of its suffix.
-        output: the image, in the format of its suffix.
-        max_flow: the magnitude in pixels shown fully saturated; the largest one when None.
+    def __init__(self, outputs: VideoOutputs, source: FrameSource, stack: ExitStack) -> None:
+        """Check the frame rate; nothing is written, made or removed before the first flow."""
+        self.flows = 0
+        self.scale_px: float | None = None  # of the last colour frame
+        self._outputs = outputs
+        self._running_scale = RunningScale()
+        self._writer: ColorVideoWriter | None = None
+        if outputs.viz:
+            fps = outputs.fps or _frame_rate(source)
+            self._writer = stack.enter_context(ColorVideoWriter(outputs.viz, fps))
 
-    Raises:
-        PwcFlowError: the flow cannot be read, or the image cannot be written.
-    """
-    check_image_suffix(output)
-    _check_nothing_lost([output], [flow_file])
-    flow = read_flow(flow_file)
-    scale = max_flow or _scale_of(flow)
-    write_image(output, flow_to_color(flow, scale))
-    return _visualized(flow_file, output, images=1, scale=scale)
+    def write(self, flow: Flow) -> None:
+        folder = self._outputs.folder
+        if folder:
+            if self.flows == 0:
+                make_folder(folder)
+                for old in _numbered_flows(folder):  # there are none, unless they may go
+                    old.unlink()
+            write_flow(folder / f"{self.flows:06d}.flo", flow)
+        if self._writer:
+            self.scale_px = self._outputs.max_flow or self._running_scale.update(flow)
+            self._writer.write(flow_to_color(flow, self.scale_px))
+        self.flows += 1
+
+    def kept(self) -> str:
+        if self.flows == 0:
+            return "nothing was written"
+        flows = "1 flow" if self.flows == 1 else f"{self.flows} flows"
+        return f"kept what comes before: {flows} in {self._outputs}"
 
 
-def visualize_folder(
-    folder: Path, output: Path, *, max_flow: float | None = None, progress: bool = False
-) -> Summary:
-    """Write the Middlebury colour image of each flow file in a folder, all to one scale.
+def _check_pair_outputs(output: Path | None, viz: Path | None, inputs: list[Path]) -> None:
+    if output:
+        check_flow_suffix(output)
+    if viz:
+        check_image_suffix(viz)
+    check_nothing_lost([output, viz], inputs)
+    for path in filter(None, (output, viz)):
+        check_writable(path)
 
-    The scale is the largest magnitude of them all, so that a vector has one colour throughout.
-    Finding it takes a second reading of the files, but never the memory for more than one.
 
-    Args:
-        folder: the folder of flow files; other files in it are passed over.
-        output: the folder of the PNG images; made where missing.
-        max_flow: the magnitude in pixels shown fully saturated; the largest one when None.
-        progress: show a progress bar on stderr.
+def _check_video_outputs(outputs: VideoOutputs, video: Path) -> None:
+    folder, viz = outputs.folder, outputs.viz
+    if viz:
+        check_video_suffix(viz)
+    check_nothing_lost([viz], [video])
+    if folder:
+        check_folder(folder, "flow files go into a folder")
+        if not outputs.overwrite and _numbered_flows(folder):
+            raise OutputError(
+                f"{folder} holds flows already, of an earlier run; give --overwrite to remove "
+                "them, or another folder"
+            )
+    if viz and viz.parent != folder:  # which may have to be made
+        check_writable(viz)
 
-    Raises:
-        PwcFlowError: a flow cannot be read, or an image cannot be written.
-    """
-    images = _images_of(folder, output)
-    with _progress_bar(len(images) * (1 if max_flow else 2), progress, unit="file") as bar:
-        scale = max_flow or 0.0
-        if not max_flow:
-            for flow_file in images.values():
-                scale = max(scale, _scale_of(read_flow(flow_file)))
-                bar.update()
-        _make_folder(output)
-        for image, flow_file in images.items():
-            write_image(image, flow_to_color(read_flow(flow_file), scale))
-            bar.update()
-    return _visualized(folder, output, images=len(images), scale=scale)
+
+def _numbered_flows(folder: Path) -> list[Path]:
+    """Return the flow files of an earlier run."""
+    if not folder.is_dir():
+        return []
+    return [path for path in folder.iterdir() if _NUMBERED_FLOW.fullmatch(path.name)]
+
+
+def _read_pair(first: Path, second: Path) -> tuple[Image, Image]:
+    images = read_image(first), read_image(second)
+    sizes = [f"{image.shape[1]} x {image.shape[0]}" for image in images]
+    if sizes[0] != sizes[1]:
+        raise ImageError(
+            f"{first} is {sizes[0]} pixels but {second} is {sizes[1]}: flow needs two images of "
+            "one size; resize or crop one of them"
+        )
+    return images
+
+
+def _two_or_more(source: FrameSource) -> Iterator[Image]:
+    """Return the frames of a source, the first two of which are read by now."""
+    frames = iter(source)
+    first_two = list(islice(frames, 2))
+    if len(first_two) < 2:
+        raise VideoError(f"{source.path} has one frame only; flow needs two")
+    return chain(first_two, frames)
 
 
 def _flows_between(frames: Iterable[Image], estimator: "FlowEstimator") -> Iterator[Flow]:
     """Yield the flow from each frame to the next; each frame is encoded once."""
     for first, second in pairwise(map(estimator.encode, frames)):
         yield estimator.decode(first, second)
-
-
-def _check_nothing_lost(outputs: Iterable[Path | None], inputs: Iterable[Path]) -> None:
-    """Raise `OutputError` if an output would take the place of an input, or of another output."""
-    taken = {os.path.realpath(path) for path in inputs}
-    for output in filter(None, outputs):
-        if os.path.realpath(output) in taken:
-            raise OutputError(
-                f"cannot write {output}: it is an input, or another output; choose another name"
-            )
-        taken.add(os.path.realpath(output))
 
 
 def _frame_rate(source: FrameSource) -> float:
@@ -231,61 +256,18 @@ def _frame_rate(source: FrameSource) -> float:
     raise VideoError(f"{source.path} does not tell its frame rate; add --fps")
 
 
-def _images_of(folder: Path, output: Path) -> dict[Path, Path]:
-    """Return the flow file that each colour image is made of, by the image, in natural order."""
-    if output.resolve() == folder.resolve():
-        raise OutputError(f"cannot write images into {folder}, where they would be taken for flow")
-    try:
-        entries = sorted(folder.iterdir(), key=natural_key)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise FlowFileError(f"cannot list {folder}: {reason}; check its permissions") from error
-    images: dict[Path, Path] = {}
-    for flow_file in entries:
-        visible = not flow_file.name.startswith(".")  # nor a file that is being written
-        if visible and flow_file.suffix.lower() in FLOW_SUFFIXES and flow_file.is_file():
-            image = output / f"{flow_file.stem}.png"
-            if image in images:
-                raise OutputError(
-                    f"{images[image]} and {flow_file} would both become {image}; rename one"
-                )
-            images[image] = flow_file
-    if not images:
-        known = ", ".join(sorted(FLOW_SUFFIXES))
-        raise FlowFileError(f"{folder} has no flow files in it, whose names end in {known}")
-    return images
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise OutputError(f"cannot make the folder {folder}: {reason}; choose another") from error
-
-
-def _progress_bar(total: int, progress: bool, unit: str = "pair") -> "tqdm[None]":
-    """Return a bar on stderr; `total` 0 is an unknown end. Not shown where no one watches."""
-    shown = progress and sys.stderr is not None
-    return tqdm(total=total or None, unit=unit, disable=None if shown else True)
-
-
-def _scale_of(flow: Flow) -> float:
-    return max(largest_magnitude(flow), SMALLEST_SCALE_PX)
-
-
 def _provenance(estimator: "FlowEstimator", started: float) -> Summary:
     return {
         "weights": estimator.weights.name,
         "weights_sha256": estimator.weights.sha256,
         "device": str(estimator.device),
         "precision": estimator.precision,
-        "seconds": round(time.monotonic() - started, 3),
+        "seconds": _rounded(time.monotonic() - started),
     }
 
 
-def _visualized(source: Path, output: Path, *, images: int, scale: float) -> Summary:
-    return {"input": str(source), "output": str(output), "images": images, "max_flow_px": scale}
+def _rounded(number: float | None) -> float | None:
+    return None if number is None else round(number, 3)
 
 
 def _text(path: Path | None) -> str | None:

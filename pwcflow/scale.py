@@ -1,10 +1,10 @@
-"""The scale of a colour video whose flows are not all known yet."""
+"""Scales of colour pictures: of one flow, and of a video whose flows are not all known yet."""
 
 import math
 
 import numpy as np
 
-from pwcflow.color import SMALLEST_SCALE_PX
+from pwcflow.color import SMALLEST_SCALE_PX, largest_magnitude
 from pwcflow.flow_file import Flow, known_pixels
 
 _PERCENTILE = 99.0  # the last percent is mostly what went wrong at the edges of objects
@@ -13,12 +13,17 @@ _LARGEST_STEP = 1.05  # between two frames: below what the eye takes for a flick
 _PIXELS_LOOKED_AT = 50_000
 
 
+def scale_of(flow: Flow) -> float:
+    """Return the scale in pixels for one flow: its longest vector, but at least 1 px."""
+    return max(largest_magnitude(flow), SMALLEST_SCALE_PX)
+
+
 class RunningScale:
     """The magnitude to show fully saturated, frame after frame, without a jump.
 
-    It starts above the first flow's magnitudes and only ever grows, by at most 5 % a frame, so a
-    vector keeps its colour once the fastest motion has been seen, and a scene that comes to rest
-    fades to white instead of lighting up its noise.
+    It starts a quarter above the first flow's magnitudes, the fastest percent left out, and only
+    ever grows, by at most 5 % a frame: a vector keeps its colour once the fastest motion has been
+    seen, and a scene that comes to rest fades to white instead of lighting up its noise.
     """
 
     def __init__(self) -> None:

@@ -4,6 +4,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from pwcflow.errors import PwcFlowError
+
 
 class FakeEstimator:
     """Its flow is constant: u is the mean of the first image, v the mean of the second."""
@@ -14,9 +16,12 @@ class FakeEstimator:
         self.precision = "fp32"
         self.encoded = []
         self.loads = 0
+        self.fails_at = None  # the number of a flow
+        self._flows = 0
 
     def load(self):
         self.loads += 1
+        self._flows = 0
         return self
 
     def encode(self, image):
@@ -25,6 +30,9 @@ class FakeEstimator:
         return brightness, image.shape[:2]
 
     def decode(self, first, second):
+        if self._flows == self.fails_at:
+            raise PwcFlowError("no flow here")
+        self._flows += 1
         flow = np.empty((*first[1], 2), np.float32)
         flow[:] = first[0], second[0]
         return flow

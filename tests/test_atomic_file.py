@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pwcflow.atomic_file import replacing
+from pwcflow.atomic_file import check_folder_writable, check_writable, replacing
 from pwcflow.errors import OutputError
 
 
@@ -155,3 +155,37 @@ def test_a_refused_write_says_what_to_do(tmp_path):
 def test_an_error_about_another_file_is_passed_on(tmp_path):
     with pytest.raises(FileNotFoundError), replacing(tmp_path / "a.flo"):
         (tmp_path / "input.flo").read_bytes()
+
+
+def test_what_can_be_written_is_told_without_a_trace(tmp_path):
+    path = tmp_path / "a.flo"
+    check_writable(path)
+    assert names_in(tmp_path) == []
+    path.write_bytes(b"old")
+    check_writable(path)
+    check_folder_writable(tmp_path)
+    assert path.read_bytes() == b"old"
+    assert names_in(tmp_path) == ["a.flo"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("none/a.flo", "the folder .*none does not exist; create it first"),
+        ("file/a.flo", "file is a file; choose a folder"),
+        ("folder", "it is a folder; add a file name"),
+    ],
+)
+def test_what_cannot_be_written_is_told_beforehand(tmp_path, name, message):
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OutputError, match=message):
+        check_writable(tmp_path / name)
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder that takes no files")
+def test_a_folder_that_takes_no_files_is_told_beforehand():
+    with pytest.raises(OutputError, match=r"cannot write /proc/self/a\.flo: "):
+        check_writable(Path("/proc/self/a.flo"))
+    with pytest.raises(OutputError, match="cannot write /proc/self: "):
+        check_folder_writable(Path("/proc/self"))

@@ -12,21 +12,22 @@ import pwcflow
 PACKAGE = Path(pwcflow.__file__).parent
 # From the ground up: a module imports only from the lines above its own.
 LAYERS = [
-    {"errors", "opencv_log"},
-    {"atomic_file", "container", "cuda_kernels", "cudnn", "device"},
+    {"errors", "opencv_log", "progress"},
+    {"atomic_file", "container", "cuda_kernels", "image_damage", "cudnn", "device"},
     {"ops", "warp", "image_file"},
     {"network", "flow_file", "video"},
     {"color", "evaluation"},
     {"aligned", "weights", "scale", "video_writer"},
-    {"estimator"},
+    {"estimator", "outputs"},
     {"training"},
-    {"pipeline"},
+    {"pipeline", "visualize"},
     {"cli"},
     {"__main__", "__init__"},
 ]
 TORCH_FREE = {
     "__init__", "atomic_file", "cli", "color", "container", "errors", "evaluation", "flow_file",
-    "image_file", "opencv_log", "pipeline", "scale", "video", "video_writer",
+    "image_damage", "image_file", "opencv_log", "outputs", "pipeline", "progress", "scale", "video",
+    "video_writer", "visualize",
 }  # fmt: skip
 
 

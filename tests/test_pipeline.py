@@ -1,26 +1,19 @@
 import struct
 from itertools import pairwise
-from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
 
-from pwcflow.errors import FlowFileError, ImageError, OutputError, PwcFlowError, VideoError
-from pwcflow.flow_file import read_flow, write_flow
+from pwcflow.errors import FlowFileError, ImageError, OutputError, VideoError
+from pwcflow.flow_file import read_flow
 from pwcflow.image_file import read_image, write_image
 from pwcflow.opencv_log import quiet_codecs
-from pwcflow.pipeline import (
-    FOLDER_FPS,
-    estimate_pair,
-    estimate_video,
-    visualize_file,
-    visualize_folder,
-)
+from pwcflow.pipeline import FOLDER_FPS, VideoOutputs, estimate_pair, estimate_video
 from tests.fake_estimator import FakeEstimator
 
 WIDTH, HEIGHT = 64, 48
-NEAR = 5.0  # what MPEG-4 and Motion JPEG make of an gray, in levels
+NEAR = 5.0  # what MPEG-4 and Motion JPEG make of a gray, in levels
 
 
 @pytest.fixture
@@ -65,8 +58,7 @@ def cut_in_frame(path, index):
 
 
 def run(estimator, source, **options):
-    options = {"folder": None, "viz": None, **options}
-    return estimate_video(estimator.load, source, **options)
+    return estimate_video(estimator.load, source, VideoOutputs(**options))
 
 
 def frames_of(path):
@@ -106,6 +98,7 @@ def test_a_pair_of_images_becomes_a_flow_file_and_a_colour_image(tmp_path, estim
         "second": str(second),
         "flow": str(output),
         "viz": str(viz),
+        "max_flow_px": 50.0,
         "width": WIDTH,
         "height": HEIGHT,
         "largest_motion_px": 50.0,
@@ -121,7 +114,8 @@ def test_the_scale_asked_for_is_that_of_the_colour_image(tmp_path, estimator):
         write_image(tmp_path / name, gray(level))
     viz = tmp_path / "viz.png"
     images = tmp_path / "1.png", tmp_path / "2.png"
-    estimate_pair(estimator.load, *images, output=None, viz=viz, max_flow=100)
+    summary = estimate_pair(estimator.load, *images, output=None, viz=viz, max_flow=100)
+    assert summary["max_flow_px"] == 100
     # (1, 0) px of 100: red, whose green and blue lose 1 % of 255
     assert np.all(read_image(viz) == (255, 252, 252))
 
@@ -177,6 +171,14 @@ def test_no_output_takes_the_place_of_an_input_or_of_another_output(
     assert np.all(read_image(first) == 1)
 
 
+@pytest.mark.parametrize("option", ["output", "viz"])
+def test_a_missing_folder_is_told_before_the_images_are_read(tmp_path, estimator, option):
+    outputs = {"output": None, "viz": None, option: tmp_path / "none" / "a.png"}
+    missing = tmp_path / "missing.png"
+    with pytest.raises(OutputError, match=r"the folder .*none does not exist; create it first"):
+        estimate_pair(estimator.load, missing, missing, **outputs)
+
+
 def test_an_output_linked_to_an_input_is_refused(tmp_path, estimator):
     first, link = tmp_path / "1.png", tmp_path / "link.png"
     write_image(first, gray(1))
@@ -203,6 +205,7 @@ def test_a_folder_of_frames_gives_one_flow_less_in_natural_order(tmp_path, estim
         "flows": 11,
         "flow_folder": str(tmp_path / "flows"),
         "viz": None,
+        "max_flow_px": None,
         "width": WIDTH,
         "height": HEIGHT,
         "weights": "fake",
@@ -251,7 +254,7 @@ def test_the_colour_video_of_a_folder_has_the_usual_frame_rate_or_the_one_asked_
 
 def test_the_colour_video_keeps_to_the_scale_asked_for(tmp_path, estimator):
     source = frames_folder(tmp_path / "frames", [100, 0, 0])
-    run(estimator, source, viz=tmp_path / "viz.avi", max_flow=200)
+    assert run(estimator, source, viz=tmp_path / "viz.avi", max_flow=200)["max_flow_px"] == 200
     _, (moving, still) = frames_of(tmp_path / "viz.avi")
     # (100, 0) px of 200: red, with half of green and blue
     assert np.abs(moving.mean((0, 1)) - (255, 127, 127)).max() < NEAR
@@ -260,7 +263,7 @@ def test_the_colour_video_keeps_to_the_scale_asked_for(tmp_path, estimator):
 
 def test_the_colour_video_has_a_running_scale_when_none_is_asked_for(tmp_path, estimator):
     source = frames_folder(tmp_path / "frames", [80, 0, 0])
-    run(estimator, source, viz=tmp_path / "viz.avi")
+    assert run(estimator, source, viz=tmp_path / "viz.avi")["max_flow_px"] == 100
     _, (moving, still) = frames_of(tmp_path / "viz.avi")
     # the scale is a quarter above 80 px: a fifth of green and blue is left
     assert np.abs(moving.mean((0, 1)) - (255, 51, 51)).max() < NEAR
@@ -271,7 +274,9 @@ def test_a_break_in_the_middle_keeps_the_flows_and_the_colour_video(tmp_path, es
     levels = [20, 50, 80, 110, 140, 170, 200, 230]
     source = cut_in_frame(video_file(tmp_path / "clip.avi", levels, codec="MJPG"), 5)
     flows, viz = tmp_path / "flows", tmp_path / "viz.mp4"
-    with pytest.raises(VideoError, match=r"breaks at frame 5 .*; kept what comes before: 4 flows"):
+    with pytest.raises(
+        VideoError, match=r"breaks at frame 5 .*; kept what comes before: 4 flows in "
+    ):
         run(estimator, source, folder=flows, viz=viz)
     assert names_in(flows) == [f"{number:06d}.flo" for number in range(4)]
     assert [u for u, _ in means_of(flows)] == pytest.approx(levels[:4], abs=NEAR)
@@ -283,7 +288,7 @@ def test_a_damaged_frame_in_a_folder_keeps_the_flows_and_the_colour_video(tmp_pa
     source = frames_folder(tmp_path / "frames", [10, 20, 30])
     (source / "frame3.png").write_bytes((source / "frame3.png").read_bytes()[:-20])
     flows, viz = tmp_path / "flows", tmp_path / "viz.mp4"
-    with pytest.raises(VideoError, match=r"frame3\.png is cut short.*comes before: 1 flow$"):
+    with pytest.raises(VideoError, match=r"frame3\.png is cut short.*comes before: 1 flow in "):
         run(estimator, source, folder=flows, viz=viz)
     assert means_of(flows) == [(10, 20)]
     assert len(frames_of(viz)[1]) == 1
@@ -292,7 +297,9 @@ def test_a_damaged_frame_in_a_folder_keeps_the_flows_and_the_colour_video(tmp_pa
 def test_a_frame_of_another_size_ends_the_video_there(tmp_path, estimator):
     source = frames_folder(tmp_path / "frames", [10, 20, 30])
     write_image(source / "frame4.png", gray(40, 32, 80))
-    with pytest.raises(VideoError, match=r"frame4\.png is 80 x 32 .* 64 x 48; .*before: 2 flows$"):
+    with pytest.raises(
+        VideoError, match=r"frame4\.png is 80 x 32 .* 64 x 48; .*before: 2 flows in "
+    ):
         run(estimator, source, folder=tmp_path / "flows")
     assert means_of(tmp_path / "flows") == [(10, 20), (20, 30)]
 
@@ -312,7 +319,7 @@ def two_sizes(folder):
 
 
 def missing(folder):
-    return folder / "clip.mp4", "does not exist"
+    return folder / "clip.mp4", "there is no file .*clip.mp4"
 
 
 def broken_at_once(folder):
@@ -376,11 +383,74 @@ def test_a_frame_rate_no_video_can_have_is_told_before_anything_is_loaded(tmp_pa
     assert estimator.loads == 0
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path, estimator):
+def test_a_folder_that_cannot_be_made_is_named_before_anything_is_loaded(tmp_path, estimator):
     source = frames_folder(tmp_path / "frames", [1, 2])
     (tmp_path / "file").touch()
-    with pytest.raises(OutputError, match=r"cannot make the folder .*file.flows: not a directory"):
-        run(estimator, source, folder=tmp_path / "file" / "flows")
+    for folder in ("file", "file/flows"):
+        with pytest.raises(OutputError, match=r"flow files go into a folder, but .*file is a file"):
+            run(estimator, source, folder=tmp_path / folder)
+    assert estimator.loads == 0
+
+
+def test_a_folder_of_flows_is_not_called_like_a_file(tmp_path, estimator):
+    source = frames_folder(tmp_path / "frames", [1, 2])
+    with pytest.raises(
+        OutputError, match=r"v\.png is the name of a file; choose one without \.png"
+    ):
+        run(estimator, source, folder=tmp_path / "v.png")
+    assert names_in(tmp_path) == ["frames"]
+
+
+def test_a_missing_folder_for_the_colour_video_is_told_before_the_source_is_opened(
+    tmp_path, estimator
+):
+    with pytest.raises(OutputError, match=r"the folder .*none does not exist"):
+        run(estimator, tmp_path / "missing.mp4", viz=tmp_path / "none" / "viz.mp4")
+
+
+def test_the_colour_video_may_lie_in_the_folder_of_flows_that_is_not_yet_there(tmp_path, estimator):
+    source = frames_folder(tmp_path / "frames", [1, 2])
+    run(estimator, source, folder=tmp_path / "out", viz=tmp_path / "out" / "viz.mp4")
+    assert names_in(tmp_path / "out") == ["000000.flo", "viz.mp4"]
+
+
+def test_two_runs_are_not_mixed_in_one_folder(tmp_path, estimator):
+    long, short = (
+        frames_folder(tmp_path / name, levels)
+        for name, levels in (("long", [1, 2, 3]), ("short", [7, 8]))
+    )
+    flows = tmp_path / "flows"
+    run(estimator, long, folder=flows)
+    others = ["1a.flo", "notes.txt", "x.flo"]
+    for name in others:
+        (flows / name).touch()
+    with pytest.raises(OutputError, match=r"flows holds flows already, .*give --overwrite"):
+        run(estimator, short, folder=flows)
+    assert names_in(flows) == ["000000.flo", "000001.flo", *others]
+    assert estimator.loads == 1
+    run(estimator, short, folder=flows, overwrite=True)
+    assert names_in(flows) == ["000000.flo", *others]
+    assert read_flow(flows / "000000.flo")[0, 0].tolist() == [7, 8]
+
+
+def test_nothing_is_removed_before_there_is_a_new_flow(tmp_path, estimator):
+    source = frames_folder(tmp_path / "frames", [1, 2])
+    flows = tmp_path / "flows"
+    run(estimator, source, folder=flows)
+    estimator.fails_at = 0
+    with pytest.raises(VideoError, match="no flow here; nothing was written"):
+        run(estimator, source, folder=flows, overwrite=True)
+    assert names_in(flows) == ["000000.flo"]
+
+
+def test_a_pair_without_a_usable_flow_keeps_what_comes_before(tmp_path, estimator):
+    source = frames_folder(tmp_path / "frames", [1, 2, 3])
+    flows, viz = tmp_path / "flows", tmp_path / "viz.mp4"
+    estimator.fails_at = 1
+    with pytest.raises(VideoError, match=r"no flow here; kept .* 1 flow in .*flows and .*mp4$"):
+        run(estimator, source, folder=flows, viz=viz)
+    assert names_in(flows) == ["000000.flo"]
+    assert len(frames_of(viz)[1]) == 1
 
 
 def test_sixteen_bit_frames_reach_the_estimator_as_they_are(tmp_path, estimator):
@@ -390,134 +460,3 @@ def test_sixteen_bit_frames_reach_the_estimator_as_they_are(tmp_path, estimator)
         write_image(source / f"{number}.png", np.full((8, 9, 3), level, np.uint16))
     run(estimator, source, folder=tmp_path / "flows")
     assert means_of(tmp_path / "flows") == [(1000, 2000)]
-
-
-# flow files as colours
-
-
-def flow_with(*vectors):
-    """One row of pixels with these vectors, and the rest of 4 x 6 at rest."""
-    flow = np.zeros((4, 6, 2), np.float32)
-    flow[0, : len(vectors)] = vectors
-    return flow
-
-
-def test_a_flow_file_is_scaled_by_its_longest_vector(tmp_path):
-    write_flow(tmp_path / "a.flo", flow_with((3, 4), (0.05, 0)))
-    summary = visualize_file(tmp_path / "a.flo", tmp_path / "a.png")
-    assert summary == {
-        "input": str(tmp_path / "a.flo"),
-        "output": str(tmp_path / "a.png"),
-        "images": 1,
-        "max_flow_px": 5.0,
-    }
-    image = read_image(tmp_path / "a.png")
-    assert tuple(image[0, 1]) == (255, 252, 252)  # 1 % of the scale, to the right
-    assert tuple(image[3, 5]) == (255, 255, 255)
-
-
-def test_the_noise_of_a_static_flow_file_stays_white(tmp_path):
-    write_flow(tmp_path / "a.flo", flow_with((0.01, 0), (0, -0.01)))
-    assert visualize_file(tmp_path / "a.flo", tmp_path / "a.png")["max_flow_px"] == 1.0
-    assert read_image(tmp_path / "a.png").min() == 252
-
-
-def test_one_vector_has_one_colour_in_all_images_of_a_folder(tmp_path):
-    flows = tmp_path / "flows"
-    flows.mkdir()
-    for name, longest in (("a.flo", 1), ("b.npy", 10), ("c.flo", 100)):
-        write_flow(flows / name, flow_with((1, 0), (longest, 0)))
-    summary = visualize_folder(flows, tmp_path / "colours")
-    assert (summary["images"], summary["max_flow_px"]) == (3, 100.0)
-    assert names_in(tmp_path / "colours") == ["a.png", "b.png", "c.png"]
-    images = [read_image(tmp_path / "colours" / f"{name}.png") for name in "abc"]
-    assert [tuple(image[0, 0]) for image in images] == [(255, 252, 252)] * 3
-    assert [tuple(image[0, 1]) for image in images] == [
-        (255, 252, 252),
-        (255, 229, 229),
-        (255, 0, 0),
-    ]
-
-
-def test_the_scale_asked_for_holds_for_a_folder(tmp_path):
-    flows = tmp_path / "flows"
-    flows.mkdir()
-    write_flow(flows / "a.flo", flow_with((1, 0)))
-    assert visualize_folder(flows, tmp_path / "out", max_flow=100)["max_flow_px"] == 100
-    assert tuple(read_image(tmp_path / "out" / "a.png")[0, 0]) == (255, 252, 252)
-
-
-def test_unknown_pixels_do_not_count_for_the_scale_of_a_folder(tmp_path):
-    flows = tmp_path / "flows"
-    flows.mkdir()
-    write_flow(flows / "a.flo", flow_with((2, 0), (np.nan, 0), (1e10, 0)))
-    assert visualize_folder(flows, tmp_path / "out")["max_flow_px"] == 2.0
-    image = read_image(tmp_path / "out" / "a.png")
-    assert [tuple(pixel) for pixel in image[0, :3]] == [(255, 0, 0), (0, 0, 0), (0, 0, 0)]
-
-
-def test_hidden_and_foreign_files_and_folders_among_the_flows_are_passed_over(tmp_path):
-    flows = tmp_path / "flows"
-    flows.mkdir()
-    write_flow(flows / "a.flo", flow_with((2, 0)))
-    (flows / "._a.flo").write_bytes(b"left by a Mac")
-    (flows / ".0123456789abcdef.flo").write_bytes(b"PIEH")  # one that is being written
-    (flows / "notes.txt").touch()
-    (flows / "sub.flo").mkdir()
-    assert visualize_folder(flows, tmp_path / "out")["images"] == 1
-    assert names_in(tmp_path / "out") == ["a.png"]
-
-
-def test_images_are_not_written_among_the_flows_they_are_made_of(tmp_path):
-    write_flow(tmp_path / "a.flo", flow_with((1, 0)))
-    for same in (tmp_path, tmp_path / ".." / tmp_path.name):
-        with pytest.raises(OutputError, match="where they would be taken for flow"):
-            visualize_folder(tmp_path, same)
-    assert names_in(tmp_path) == ["a.flo"]
-
-
-def test_two_flow_files_that_would_become_one_image_are_both_named(tmp_path):
-    flows = tmp_path / "flows"
-    flows.mkdir()
-    for name in ("a.flo", "a.npy"):
-        write_flow(flows / name, flow_with((1, 0)))
-    with pytest.raises(OutputError, match=r"a\.flo and .*a\.npy would both become .*a\.png"):
-        visualize_folder(flows, tmp_path / "out")
-    assert names_in(tmp_path) == ["flows"]
-
-
-def test_a_folder_without_flow_files_is_refused(tmp_path):
-    (tmp_path / "notes.txt").touch()
-    with pytest.raises(FlowFileError, match=r"no flow files in it, whose names end in \.flo"):
-        visualize_folder(tmp_path, tmp_path / "out")
-    assert names_in(tmp_path) == ["notes.txt"]
-
-
-def test_one_damaged_flow_file_stops_a_folder_before_anything_is_written(tmp_path):
-    flows = tmp_path / "flows"
-    flows.mkdir()
-    for name in ("a.flo", "b.flo"):
-        write_flow(flows / name, flow_with((1, 0)))
-    (flows / "b.flo").write_bytes((flows / "b.flo").read_bytes()[:-1])
-    with pytest.raises(FlowFileError, match=r"b\.flo is cut short"):
-        visualize_folder(flows, tmp_path / "out")
-    assert names_in(tmp_path) == ["flows"]
-
-
-def test_the_image_of_a_flow_does_not_replace_it(tmp_path):
-    path = tmp_path / "flow.png"
-    write_flow(path, flow_with((1, 0)))
-    with pytest.raises(OutputError, match="it is an input"):
-        visualize_file(path, path)
-    assert np.all(read_flow(path) == flow_with((1, 0)))
-
-
-@pytest.mark.parametrize("name", ["a.gif", "a", "a.flo"])
-def test_an_unknown_image_suffix_is_told_before_the_flow_is_read(tmp_path, name):
-    with pytest.raises(OutputError, match=r"cannot write .*; use "):
-        visualize_file(tmp_path / "missing.flo", tmp_path / name)
-
-
-def test_every_error_of_the_pipeline_is_one_kind(tmp_path):
-    with pytest.raises(PwcFlowError):
-        visualize_file(Path("missing.flo"), tmp_path / "a.png")

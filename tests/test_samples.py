@@ -15,7 +15,7 @@ from pwcflow.errors import VideoError
 from pwcflow.estimator import FlowEstimator
 from pwcflow.flow_file import read_flow
 from pwcflow.image_file import read_image, write_image
-from pwcflow.pipeline import estimate_pair, estimate_video
+from pwcflow.pipeline import VideoOutputs, estimate_pair, estimate_video
 from pwcflow.video import count_frames, open_frames
 from tests.fake_estimator import FakeEstimator
 
@@ -167,7 +167,8 @@ def test_a_whole_video_is_read_upright_to_its_end(
         assert next(iter(source)).shape == (height, width, 3)
         rate = source.fps
     viz = tmp_path / "viz.mp4"
-    summary = estimate_video(estimator.load, videos / name, folder=tmp_path / "flows", viz=viz)
+    outputs = VideoOutputs(folder=tmp_path / "flows", viz=viz)
+    summary = estimate_video(estimator.load, videos / name, outputs)
     assert (summary["frames"], summary["flows"]) == (frames, frames - 1)
     assert len(estimator.encoded) == frames
     names = sorted(path.name for path in (tmp_path / "flows").iterdir())
@@ -183,8 +184,7 @@ def test_a_long_video_takes_no_more_memory_than_a_short_one(videos, tmp_path):
     summary = estimate_video(
         lambda: estimator,
         videos / "slow_traffic_small.mp4",
-        folder=tmp_path / "flows",
-        viz=tmp_path / "viz.mp4",
+        VideoOutputs(folder=tmp_path / "flows", viz=tmp_path / "viz.mp4"),
     )
     assert summary["flows"] == len(list((tmp_path / "flows").iterdir())) == 913
     # 893 frames of 640 x 360 are 617 MB: were one in twenty of them kept, it would show
@@ -199,7 +199,7 @@ def test_the_network_takes_no_more_memory_with_every_frame(tmp_path, real_estima
     for number in range(120):
         write_image(frames / f"{number}.bmp", rng.integers(0, 256, (128, 128, 3), np.uint8))
     estimator = MemoryWatch(real_estimator)
-    estimate_video(lambda: estimator, frames, folder=tmp_path / "flows", viz=None)
+    estimate_video(lambda: estimator, frames, VideoOutputs(folder=tmp_path / "flows"))
     # 100 flows of 128 x 128 are 13 MB and their features 118 MB: were either kept, it would show
     assert max(estimator.resident[20:]) - estimator.resident[20] < 9e6
 
@@ -207,8 +207,9 @@ def test_the_network_takes_no_more_memory_with_every_frame(tmp_path, real_estima
 def test_a_corrupted_video_keeps_the_flows_before_its_break(videos, tmp_path):
     estimator = SmallFlows()
     flows, viz = tmp_path / "flows", tmp_path / "viz.mp4"
-    with pytest.raises(VideoError, match=r"breaks at frame 28 .* what comes before: 27 flows$"):
-        estimate_video(estimator.load, videos / "corrupted.mp4", folder=flows, viz=viz)
+    with pytest.raises(VideoError, match=r"breaks at frame 28 .* what comes before: 27 flows in "):
+        outputs = VideoOutputs(folder=flows, viz=viz)
+        estimate_video(estimator.load, videos / "corrupted.mp4", outputs)
     assert len(list(flows.iterdir())) == 27
     assert count_frames(viz) == 27
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from pwcflow.color import flow_to_color
-from pwcflow.scale import RunningScale
+from pwcflow.scale import RunningScale, scale_of
 
 
 def rightwards(magnitudes, shape):
@@ -16,6 +16,13 @@ def constant(u, v, shape=(8, 10)):
     flow = np.empty((*shape, 2), np.float32)
     flow[:] = u, v
     return flow
+
+
+def test_the_scale_of_one_flow_is_its_longest_vector_but_at_least_a_pixel():
+    flow = constant(0, 0.5)
+    assert scale_of(flow) == 1.0
+    flow[2, 3] = 3, -4
+    assert scale_of(flow) == 5.0
 
 
 def test_the_first_scale_is_a_quarter_above_the_motion():

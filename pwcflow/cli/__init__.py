@@ -4,9 +4,10 @@ Exit codes: 0 ok, 1 an input or the environment (one line on stderr), 2 usage, 1
 """
 
 import signal
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from pwcflow import __version__
 from pwcflow.cli import flow
@@ -18,11 +19,21 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command(epilog=flow.ESTIMATE_EXAMPLES)(flow.estimate)
-app.command(epilog=flow.VIDEO_EXAMPLES)(flow.video)
-app.command(epilog=flow.VISUALIZE_EXAMPLES)(flow.visualize)
-app.command(epilog=TRAIN_EXAMPLES)(train)
+
+
+class _Command(TyperCommand):
+    """Shows an argument as FIRST in its usage line; some versions of Typer say {FIRST}."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+
+
+app.command(cls=_Command, epilog=flow.ESTIMATE_EXAMPLES)(flow.estimate)
+app.command(cls=_Command, epilog=flow.VIDEO_EXAMPLES)(flow.video)
+app.command(cls=_Command, epilog=flow.VISUALIZE_EXAMPLES)(flow.visualize)
+app.command(cls=_Command, epilog=TRAIN_EXAMPLES)(train)
 
 
 def _print_version(value: bool) -> None:

@@ -7,11 +7,12 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any, NoReturn
 
 import typer
 
-from pwcflow.errors import PwcFlowError
+from pwcflow.errors import PwcFlowError, reason_of
 
 INTERRUPTED = 130
 
@@ -30,20 +31,30 @@ def friendly_errors(quiet: bool) -> Iterator[None]:
         yield
     except PwcFlowError as error:
         _fail(str(error))
-    except KeyboardInterrupt:
-        _print("interrupted; what was finished is kept", err=True)
+    except KeyboardInterrupt as error:
+        _print("; ".join(filter(None, ("interrupted", str(error)))), err=True)
         raise typer.Exit(INTERRUPTED) from None
     except OSError as error:
         if error.errno == errno.EPIPE:  # who read our output has left: Typer ends without a word
             raise
         what = f"cannot use {error.filename}" if error.filename else "cannot read or write"
-        reason = (error.strerror or str(error)).lower()
-        _fail(f"{what}: {reason}; check the path, its permissions and the disk")
+        _fail(f"{what}: {reason_of(error)}; check the path, its permissions and the disk")
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError) and not _OUT_OF_MEMORY.search(str(error)):
             raise
-        where = "the GPU has" if "cuda" in str(error).lower() else "there is"
-        _fail(f"{where} not enough memory for this size; use smaller images or another --device")
+        if "cuda" in str(error).lower():
+            _fail("the GPU has not enough memory for this size; use smaller images or --device cpu")
+        _fail("there is not enough memory for this size; use smaller images")
+
+
+def import_torch() -> None:
+    """Import PyTorch, which is missing or broken on many a machine, or say so in one line."""
+    try:
+        import_module("torch")
+    except (ImportError, OSError) as error:
+        raise PwcFlowError(
+            f"PyTorch cannot be imported ({error}); run: pip install torch"
+        ) from error
 
 
 def _fail(message: str) -> NoReturn:

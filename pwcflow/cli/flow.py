@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pwcflow.cli.console import friendly_errors, tell
+from pwcflow.cli.console import friendly_errors, import_torch, tell
 from pwcflow.cli.options import (
     DeviceOption,
     JsonOption,
     MaxFlowOption,
-    Precision,
     PrecisionOption,
     QuietOption,
     WeightsOption,
@@ -39,27 +38,49 @@ Examples:
   pwcflow visualize flows/ -o colours --max-flow 30
 """
 
+# readable=False: what cannot be read is told by whoever reads it, in one line.
+
 
 def estimate(
-    first: Annotated[Path, typer.Argument(metavar="FIRST", help="The first image.")],
+    first: Annotated[
+        Path, typer.Argument(metavar="FIRST", readable=False, help="The first image.")
+    ],
     second: Annotated[
-        Path, typer.Argument(metavar="SECOND", help="The image after it, of the same size.")
+        Path,
+        typer.Argument(
+            metavar="SECOND", readable=False, help="The image after it, of the same size."
+        ),
     ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Flow file: .flo, .npy or KITTI .png."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            readable=False,
+            help="Flow file: .flo, .npy or KITTI .png. Its folder must be there.",
+        ),
     ] = None,
-    viz: Annotated[Path | None, typer.Option(help="Colour image of the flow.")] = None,
+    viz: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            readable=False,
+            help="Colour image of the flow. Its folder must be there.",
+        ),
+    ] = None,
     max_flow: MaxFlowOption = None,
     weights: WeightsOption = "default",
     device: DeviceOption = "auto",
-    precision: PrecisionOption = Precision.fp32,
+    precision: PrecisionOption = "fp32",
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Write the flow that carries FIRST onto SECOND."""
     if not (output or viz):
         raise typer.BadParameter("give -o FLOW, --viz IMAGE, or both")
+    if max_flow and not viz:
+        raise typer.BadParameter("--max-flow is for a colour image; give --viz IMAGE too")
     with friendly_errors(quiet):
         from pwcflow.pipeline import estimate_pair
 
@@ -71,21 +92,46 @@ def estimate(
             viz=viz,
             max_flow=max_flow,
         )
+        files = " and ".join(str(path) for path in (output, viz) if path)
         size = f"{summary['width']} x {summary['height']} pixels"
         motion = f"largest motion {summary['largest_motion_px']} px"
-        tell(f"{_both(output, viz)}: {size}, {motion}", summary, quiet=quiet, as_json=as_json)
+        told = f"{files}: {size}, {motion}{_scale(summary['max_flow_px'])}"
+        tell(told, summary, quiet=quiet, as_json=as_json)
 
 
 def video(
     source: Annotated[
-        Path, typer.Argument(metavar="SOURCE", help="A video file or a folder of frames.")
+        Path,
+        typer.Argument(
+            metavar="SOURCE", readable=False, help="A video file or a folder of frames."
+        ),
     ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="A folder for .flo files, or a colour video's file."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="OUT",
+            readable=False,
+            help="A folder, as --flo, or by its suffix a video, as --viz.",
+        ),
     ] = None,
-    flo: Annotated[Path | None, typer.Option(help="Folder for .flo files.", metavar="DIR")] = None,
-    viz: Annotated[Path | None, typer.Option(help="Colour video.", metavar="FILE")] = None,
+    flo: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", readable=False, help="Folder for .flo files, made where missing."
+        ),
+    ] = None,
+    viz: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", readable=False, help="Colour video. Its folder must be there."
+        ),
+    ] = None,
+    overwrite: Annotated[
+        bool,
+        typer.Option("--overwrite", help="Remove numbered .flo files that the folder holds."),
+    ] = False,
     max_flow: MaxFlowOption = None,
     fps: Annotated[
         float | None,
@@ -93,7 +139,7 @@ def video(
     ] = None,
     weights: WeightsOption = "default",
     device: DeviceOption = "auto",
-    precision: PrecisionOption = Precision.fp32,
+    precision: PrecisionOption = "fp32",
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -104,57 +150,69 @@ def video(
     if not (output or flo or viz):
         raise typer.BadParameter("give -o OUT, --flo DIR or --viz FILE")
     with friendly_errors(quiet):
-        from pwcflow.pipeline import estimate_video
+        from pwcflow.pipeline import VideoOutputs, estimate_video
 
         folder, movie = _video_outputs(output, flo, viz)
-        summary = estimate_video(
-            _loader(weights, device, precision, quiet),
-            source,
-            folder=folder,
-            viz=movie,
-            max_flow=max_flow,
-            fps=fps,
-            progress=not quiet,
+        if (max_flow or fps) and not movie:
+            raise typer.BadParameter("--max-flow and --fps are for a colour video; give --viz FILE")
+        if overwrite and not folder:
+            raise typer.BadParameter("--overwrite is for a folder of flows; give --flo DIR")
+        outputs = VideoOutputs(
+            folder=folder, overwrite=overwrite, viz=movie, max_flow=max_flow, fps=fps
         )
+        load = _loader(weights, device, precision, quiet)
+        summary = estimate_video(load, source, outputs, progress=not quiet)
         size = f"{summary['width']} x {summary['height']} pixels"
-        flows = f"{summary['flows']} flows"
-        tell(f"{_both(folder, movie)}: {flows} of {size}", summary, quiet=quiet, as_json=as_json)
+        flows = "1 flow" if summary["flows"] == 1 else f"{summary['flows']} flows"
+        told = f"{outputs}: {flows} of {size}{_scale(summary['max_flow_px'])}"
+        tell(told, summary, quiet=quiet, as_json=as_json)
 
 
 def visualize(
     source: Annotated[
-        Path, typer.Argument(metavar="FLOW", help="A flow file or a folder of them.")
+        Path,
+        typer.Argument(metavar="FLOW", readable=False, help="A flow file or a folder of them."),
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="An image, or for a folder a folder.")
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="OUT",
+            readable=False,
+            help="An image, in a folder that must be there; or for a folder a folder, made where "
+            "missing.",
+        ),
     ],
     max_flow: MaxFlowOption = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write Middlebury colour images of flow files; unknown pixels are black.
+    """Write colour images of flow files, as Middlebury does.
 
-    A folder has one scale for all its files, so that a vector has one colour throughout.
+    Unknown pixels are black. A folder has one scale for all its files, so that a vector has one
+    colour throughout.
     """
     with friendly_errors(quiet):
-        from pwcflow.pipeline import visualize_file, visualize_folder
+        from pwcflow.visualize import visualize_file, visualize_folder
 
         if source.is_dir():
             summary = visualize_folder(source, output, max_flow=max_flow, progress=not quiet)
         else:
             summary = visualize_file(source, output, max_flow=max_flow)
         images = "1 image" if summary["images"] == 1 else f"{summary['images']} images"
-        scale = f"fully saturated at {summary['max_flow_px']:.4g} px"
-        tell(f"{output}: {images}, {scale}", summary, quiet=quiet, as_json=as_json)
+        told = f"{output}: {images}{_scale(summary['max_flow_px'])}"
+        tell(told, summary, quiet=quiet, as_json=as_json)
 
 
 def _loader(
-    weights: str, device: str, precision: Precision, quiet: bool
+    weights: str, device: str, precision: str, quiet: bool
 ) -> Callable[[], "FlowEstimator"]:
     def load() -> "FlowEstimator":
-        from pwcflow.estimator import FlowEstimator  # torch loads here
+        import_torch()
+        from pwcflow.estimator import FlowEstimator
 
-        return FlowEstimator(weights, device, precision.value, quiet=quiet)
+        return FlowEstimator(weights, device, precision, quiet=quiet)
 
     return load
 
@@ -169,10 +227,10 @@ def _video_outputs(
         return flo, viz
     if output.suffix.lower() in VIDEO_SUFFIXES and not output.is_dir():
         if viz:
-            raise OutputError(f"-o {output} and --viz {viz} are both a colour video; drop one")
+            raise typer.BadParameter(f"-o {output} and --viz {viz} are both a colour video")
         return flo, output
     if flo:
-        raise OutputError(f"-o {output} and --flo {flo} are both a folder of flows; drop one")
+        raise typer.BadParameter(f"-o {output} and --flo {flo} are both a folder of flows")
     if output.suffix and not output.is_dir():
         known = ", ".join(sorted(VIDEO_SUFFIXES))
         raise OutputError(
@@ -182,5 +240,5 @@ def _video_outputs(
     return output, viz
 
 
-def _both(*paths: Path | None) -> str:
-    return " and ".join(str(path) for path in paths if path)
+def _scale(max_flow_px: float | None) -> str:
+    return "" if max_flow_px is None else f", fully saturated at {max_flow_px} px"

@@ -1,18 +1,9 @@
 """Options that several commands share."""
 
 import math
-from enum import Enum
 from typing import Annotated
 
 import typer
-
-
-class Precision(str, Enum):
-    """The arithmetic of the network; flow itself is always float32."""
-
-    fp32 = "fp32"
-    fp16 = "fp16"
-    bf16 = "bf16"
 
 
 def positive(value: float | None) -> float | None:
@@ -22,11 +13,20 @@ def positive(value: float | None) -> float | None:
     return value
 
 
+def _precision(value: str) -> str:
+    if value not in ("fp32", "fp16", "bf16"):
+        raise typer.BadParameter(f"must be fp32, fp16 or bf16: {value}")
+    return value
+
+
 WeightsOption = Annotated[
     str, typer.Option(help="A checkpoint's name or file.", metavar="NAME|FILE")
 ]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:INDEX.")]
-PrecisionOption = Annotated[Precision, typer.Option(help="Arithmetic of the network.")]
+PrecisionOption = Annotated[
+    str,
+    typer.Option(help="Arithmetic of the network.", metavar="fp32|fp16|bf16", callback=_precision),
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Print errors only.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON summary on stdout.")]
 MaxFlowOption = Annotated[

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 from pwcflow.aligned import align_state, unalign_state
@@ -102,7 +102,7 @@ def export_weights(average: Mapping[str, Tensor], path: Path) -> None:
     weights = unalign_state(average)
     halves = {name: weights[name].to(torch.float16).contiguous() for name in expected_shapes()}
     with replacing(path) as temporary:
-        save_file(halves, temporary)
+        temporary.write_bytes(save(halves))  # `save_file` would let nobody else read it
 
 
 def _check(path: Path, slots: Mapping[str, Mapping[str, Tensor]], counters: object) -> None:

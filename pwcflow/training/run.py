@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 import torch
 
+from pwcflow.atomic_file import check_writable
 from pwcflow.color import flow_to_color
 from pwcflow.device import find_device
 from pwcflow.estimator import FlowEstimator
@@ -103,6 +104,7 @@ def preview_scenes(
         PwcFlowError: an image cannot be read, or the sheet cannot be written.
     """
     check_image_suffix(path)
+    check_writable(path)
     device = find_device(device_name)
     renderer = renderer_of(device, 0, 1, photos, sprites, scenes, PREVIEW_PAIRS, seed)
     renderer.load(0)

@@ -1,0 +1,51 @@
+"""What is known about outputs before the work: a command that cannot write tells so at once."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from pwcflow.atomic_file import check_folder_writable
+from pwcflow.errors import OutputError, reason_of
+from pwcflow.flow_file import FLOW_SUFFIXES
+from pwcflow.image_file import IMAGE_SUFFIXES
+from pwcflow.video_writer import VIDEO_SUFFIXES
+
+_FILE_SUFFIXES = {*IMAGE_SUFFIXES, *FLOW_SUFFIXES, *VIDEO_SUFFIXES, ".gif"}
+
+
+def check_nothing_lost(outputs: Iterable[Path | None], inputs: Iterable[Path]) -> None:
+    """Raise `OutputError` if an output would take the place of an input, or of another output."""
+    taken = {os.path.realpath(path) for path in inputs}
+    for output in filter(None, outputs):
+        if os.path.realpath(output) in taken:
+            raise OutputError(
+                f"cannot write {output}: it is an input, or another output; choose another name"
+            )
+        taken.add(os.path.realpath(output))
+
+
+def check_folder(folder: Path, why: str) -> None:
+    """Raise `OutputError` unless `folder` can be written into, or be made with its parents.
+
+    Args:
+        folder: where files are to go.
+        why: the reason that it must be a folder, for the message.
+    """
+    existing = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    if not existing.is_dir():
+        raise OutputError(f"{why}, but {existing} is a file; choose another name")
+    if existing != folder and folder.suffix.lower() in _FILE_SUFFIXES:
+        raise OutputError(
+            f"{why}, but {folder} is the name of a file; choose one without {folder.suffix}"
+        )
+    check_folder_writable(existing)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder with its parents, where it is missing."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"cannot make the folder {folder}: {reason_of(error)}; choose another"
+        ) from error

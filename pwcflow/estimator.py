@@ -16,6 +16,7 @@ from torch import Tensor
 
 from pwcflow.cudnn import exact_convolutions
 from pwcflow.device import find_device
+from pwcflow.errors import WeightsError
 from pwcflow.network import FLOW_SCALE, PYRAMID_STRIDE, PwcNet, Pyramid
 from pwcflow.weights import load_weights
 
@@ -52,8 +53,8 @@ class FlowEstimator:
         """Load the network.
 
         Args:
-            weights: a name of `pwcflow.weights.names()` (public checkpoints are downloaded once)
-                or a checkpoint file.
+            weights: a name in `pwcflow.weights.CHECKPOINTS` (public ones are downloaded once) or a
+                checkpoint file.
             device: `auto` (a GPU where there is one), `cpu`, `cuda` or `cuda:INDEX`.
             precision: `fp32` (TF32 is not used), `fp16` or `bf16`; flow itself is always float32.
             quiet: show no progress bar while downloading.
@@ -67,9 +68,10 @@ class FlowEstimator:
             raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}: {precision!r}")
         self.device = find_device(device)
         self.precision = precision
-        self.weights = load_weights(weights, quiet=quiet)
+        loaded = load_weights(weights, quiet=quiet)
+        self.weights = loaded.provenance
         network = PwcNet()
-        network.load_state_dict(self.weights.state)
+        network.load_state_dict(loaded.state)
         network.requires_grad_(False).eval().set_precision(PRECISIONS[precision])
         self._network = network.to(self.device)
 
@@ -90,7 +92,8 @@ class FlowEstimator:
             right, y down.
 
         Raises:
-            ValueError: the arrays are no images as above, or differ in size.
+            ValueError, TypeError: the arrays are no images as above, or differ in size.
+            WeightsError: the weights, or the precision, make numbers overflow on these images.
         """
         return self.decode(self.encode(first), self.encode(second))
 
@@ -113,15 +116,20 @@ class FlowEstimator:
 
     def decode(self, first: EncodedImage, second: EncodedImage) -> npt.NDArray[np.float32]:
         """Return the flow between two encoded images; see `__call__`."""
-        if first.batched != second.batched or _sizes(first) != _sizes(second):
+        if _shape(first) != _shape(second):
             raise ValueError(
-                "first and second must have one batch size, height and width, but they are "
-                f"{_sizes(first)} and {_sizes(second)}"
+                "first and second must be images of one size, or batches of one shape, but they "
+                f"are {_shape(first)} and {_shape(second)}"
             )
         with torch.inference_mode(), exact_convolutions():
             flow = self._network.decode(first.pyramid, second.pyramid)[-1]
             flow = _at_image_size(flow, first.height, first.width)
             result = flow.permute(0, 2, 3, 1).contiguous().cpu().numpy()
+        if not np.isfinite(result).all():
+            raise WeightsError(
+                f"the weights {self.weights.name} give no finite flow in {self.precision} here; "
+                "use --precision fp32 or other weights"
+            )
         return result if first.batched else result[0]
 
 
@@ -153,6 +161,7 @@ def _checked(image: npt.NDArray[Any]) -> npt.NDArray[Any]:
             "an image must be (H, W), (H, W, C) or a batch (N, H, W, C), with C = 1, 3 or 4, "
             f"but its shape is {shape}"
         )
+    pixels = pixels.astype(pixels.dtype.newbyteorder("="), copy=False)
     if pixels.dtype.kind == "f":
         pixels = pixels.astype(np.float32, copy=False)
         low, high = pixels.min(), pixels.max()
@@ -160,7 +169,7 @@ def _checked(image: npt.NDArray[Any]) -> npt.NDArray[Any]:
             raise ValueError(f"a floating-point image must be in 0..1: it has {low} to {high}")
     elif pixels.dtype not in (np.uint8, np.uint16):
         raise ValueError(f"an image must be uint8, uint16 or floating point: {pixels.dtype}")
-    return np.ascontiguousarray(pixels)
+    return np.require(pixels, requirements=("C", "W"))  # PyTorch warns of read-only memory
 
 
 def _full_scale(dtype: np.dtype[Any]) -> float:
@@ -174,6 +183,7 @@ def _as_bgr(image: Tensor) -> Tensor:
     return image[:, :3].flip(1)
 
 
-def _sizes(image: EncodedImage) -> tuple[int, int, int]:
-    batch = next(iter(image.pyramid.values())).shape[0]
-    return batch, image.height, image.width
+def _shape(image: EncodedImage) -> tuple[int, ...]:
+    """Return (H, W), or (N, H, W) of a batch."""
+    batch = next(iter(image.pyramid.values())).shape[:1] if image.batched else ()
+    return (*batch, image.height, image.width)

@@ -142,7 +142,11 @@ class PwcNet(nn.Module):
         return self
 
     def encode(self, image: Tensor) -> Pyramid:
-        """Return the features of (N, 3, H, W) BGR images in 0..1; H, W multiples of 64."""
+        """Return the features of (N, 3, H, W) BGR images in 0..1.
+
+        Raises:
+            ValueError: the height or the width is no multiple of 64.
+        """
         _, _, h, w = image.shape
         if h % PYRAMID_STRIDE or w % PYRAMID_STRIDE:
             raise ValueError(f"height and width must be multiples of {PYRAMID_STRIDE}: {h} x {w}")
@@ -159,6 +163,7 @@ class PwcNet(nn.Module):
         Returns:
             five tensors (N, 2, H / 2**level, W / 2**level), coarse to fine, float32 at the least,
             in units of FLOW_SCALE full-resolution pixels; channel 0 is u (right), 1 is v (down).
+            The last one is refined by the context network.
         """
         flows: list[Tensor] = []
         found: tuple[Tensor, Tensor] | None = None

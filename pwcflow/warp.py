@@ -18,19 +18,22 @@ def backward_warp(feature: Tensor, flow: Tensor) -> Tensor:
 
     Returns:
         (N, C, H, W) in the dtype of `feature`: bilinear samples at (x + u, y + v), with pixel
-        centres at whole numbers (`align_corners=True`); 0 where the four pixels sampled are not
-        all inside the image. An axis of one pixel has only the coordinate 0, whatever the flow.
+        centres at whole numbers (`align_corners=True`); 0 where more than 0.1 % of the bilinear
+        weight lies outside the image. An axis of one pixel has only the coordinate 0, whatever
+        the flow.
 
     Raises:
         ValueError: the shapes do not belong together.
 
     Source: Sun et al., PWC-Net, CVPR 2018, section 3, "Warping layer" (arXiv 1709.02371).
     """
+    if feature.ndim != 4:
+        raise ValueError(f"feature must be (N, C, H, W), but it is {tuple(feature.shape)}")
     n, _, h, w = feature.shape
     if flow.shape != (n, 2, h, w):
         raise ValueError(f"flow must be {(n, 2, h, w)}, but it is {tuple(flow.shape)}")
     # Half precision holds whole pixels only up to 2048: positions are float32 at the least.
-    dtype = torch.promote_types(flow.dtype, torch.float32)
+    dtype = torch.promote_types(torch.promote_types(flow.dtype, feature.dtype), torch.float32)
     x = _positions(w, flow[:, 0].to(dtype), axis=2)
     y = _positions(h, flow[:, 1].to(dtype), axis=1)
     grid = torch.stack((_normalised(x, w), _normalised(y, h)), dim=-1)

@@ -9,16 +9,26 @@ SHARED = Path(__file__).parents[1].parent / "shared"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip tests marked `gpu` where there is none, unless a GPU is required: then let them fail."""
-    if os.environ.get("PWCFLOW_REQUIRE_GPU") == "1":
+    """Skip tests marked `gpu` where there are too few, unless they are required: then they fail."""
+    required = max(
+        os.environ.get("PWCFLOW_REQUIRE_GPU") == "1",
+        int(os.environ.get("PWCFLOW_REQUIRE_GPUS", "0")),
+    )
+    missing = [(item, count) for item in items if (count := _gpus_needed(item)) > required]
+    if not missing:
         return
     import torch
 
-    if torch.cuda.is_available():
-        return
-    for item in items:
-        if item.get_closest_marker("gpu"):
-            item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
+    present = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    for item, count in missing:
+        if count > present:
+            reason = "needs a CUDA device" if count == 1 else f"needs {count} CUDA devices"
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _gpus_needed(item: pytest.Item) -> int:
+    counts = [mark.kwargs.get("count", 1) for mark in item.iter_markers("gpu")]
+    return max(counts, default=0)
 
 
 @pytest.fixture(scope="session")

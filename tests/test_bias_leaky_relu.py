@@ -6,9 +6,9 @@ import torch.nn.functional as F
 
 from pwcflow.ops import bias_leaky_relu
 from pwcflow.ops.bias_leaky_relu import _bias_leaky_relu, _bias_leaky_relu_backward
-from pwcflow.ops.launch import SCALAR_TYPES
+from pwcflow.ops.dtypes import SCALAR_TYPES
 
-from .test_cost_volume import DEVICES, relative_error
+from .features import DEVICES, relative_error
 
 SLOPE = 0.1
 LAYOUTS = [torch.channels_last, torch.contiguous_format]

@@ -1,52 +1,30 @@
-"""The cost volume against hand-worked values, autograd and its own plain-torch reference."""
-
-import math
+"""The cost volume against hand-worked values, and autograd of its definition in double."""
 
 import pytest
 import torch
 from torch import Tensor
 
-from pwcflow.ops import cost_volume, launch, reference
+from pwcflow.ops import cost_volume
 from pwcflow.ops.cost_volume import _cost_volume, _cost_volume_backward
 
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
-# Odd sizes, one channel, C no multiple of a warp, the pyramid's widest level, a batch, no pixels.
-SHAPES = [(0, 3, 4, 4), (2, 3, 0, 4), (1, 1, 1, 1), (3, 33, 5, 7), (1, 196, 7, 17), (3, 16, 33, 65)]
-# ‖error‖ / ‖reference‖: a few roundings of each dtype.
-TOLERANCES = {
-    torch.float64: 1e-13,
-    torch.float32: 1e-6,
-    torch.float16: 1e-3,
-    torch.bfloat16: 1e-2,
-}
-
-
-def features(shape, device, dtype, *, seed=0, requires_grad=False):
-    generator = torch.Generator().manual_seed(seed)
-    pair = (torch.randn(shape, generator=generator, dtype=torch.float64) for _ in range(2))
-    return tuple(t.to(device, dtype).requires_grad_(requires_grad) for t in pair)
+from .features import DEVICES, SHAPES, TOLERANCES, features, relative_error
 
 
 def shifted_products(first: Tensor, second: Tensor) -> Tensor:
-    """The definition, pixel by pixel: independent of the padding the reference uses."""
-    n, c, h, w = first.shape
-    volume = torch.zeros(n, 81, h, w, dtype=torch.float64)
+    """The definition, without zeros around `second`: what looks outside of it stays 0."""
+    n, _, h, w = first.shape
+    volume = first.new_zeros(n, 81, h, w)
     for dy in range(-4, 5):
         for dx in range(-4, 5):
-            for y in range(max(0, -dy), min(h, h - dy)):
-                for x in range(max(0, -dx), min(w, w - dx)):
-                    dot = (first[:, :, y, x] * second[:, :, y + dy, x + dx]).sum(1)
-                    volume[:, (dy + 4) * 9 + (dx + 4), y, x] = dot / c
+            here = (..., _overlap(h, dy), _overlap(w, dx))
+            there = (..., _overlap(h, -dy), _overlap(w, -dx))
+            volume[:, (dy + 4) * 9 + (dx + 4)][here] = (first[here] * second[there]).mean(1)
     return volume
 
 
-def relative_error(actual: Tensor, expected: Tensor) -> float:
-    actual, expected = actual.detach().double().cpu(), expected.detach().double().cpu()
-    assert actual.shape == expected.shape
-    if expected.numel() == 0:
-        return 0.0
-    error = (actual - expected).norm() / expected.norm().clamp_min(1e-300)
-    return math.inf if error.isnan() else float(error)
+def _overlap(size: int, shift: int) -> slice:
+    """The coordinates that are still inside once `shift` is added."""
+    return slice(max(0, -shift), max(0, size - max(0, shift)))
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -67,34 +45,16 @@ def test_channels_run_over_dy_then_dx(device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("shape", [(2, 3, 5, 7), (1, 2, 12, 3)], ids=str)
-def test_equals_the_definition_pixel_by_pixel(shape, device):
-    first, second = features(shape, "cpu", torch.float64)
-    expected = shifted_products(first, second)
-    actual = cost_volume(first.to(device), second.to(device))
-    assert relative_error(actual, expected) < TOLERANCES[torch.float64]
-
-
-@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_forward_and_both_gradients_match_the_double_reference(shape, dtype, device):
+def test_equals_the_definition_and_the_gradients_autograd_finds_for_it(shape, dtype, device):
     first, second = features(shape, device, dtype, requires_grad=True)
     volume = cost_volume(first, second)
     grad = torch.randn(volume.shape, generator=torch.Generator().manual_seed(1)).to(device, dtype)
     volume.backward(grad)
-    wide_first, wide_second = (t.detach().double().requires_grad_() for t in (first, second))
-    padded = torch.nn.functional.pad(wide_second, (4, 4, 4, 4))
-    h, w = shape[2:]
-    expected = torch.stack(
-        [
-            (wide_first * padded[:, :, dy : dy + h, dx : dx + w]).mean(1)
-            for dy in range(9)
-            for dx in range(9)
-        ],
-        dim=1,
-    )
-    expected.backward(grad.double())  # autograd's own gradients, not our formula
+    wide_first, wide_second = (t.detach().cpu().double().requires_grad_() for t in (first, second))
+    expected = shifted_products(wide_first, wide_second)
+    expected.backward(grad.cpu().double())
     assert relative_error(volume, expected) <= TOLERANCES[dtype]
     assert relative_error(first.grad, wide_first.grad) <= TOLERANCES[dtype]
     assert relative_error(second.grad, wide_second.grad) <= TOLERANCES[dtype]
@@ -135,7 +95,7 @@ def test_non_contiguous_batches_give_what_their_contiguous_copies_give(device):
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_gradcheck_in_double_precision(device):
-    first, second = features((2, 3, 4, 5), device, torch.float64, requires_grad=True)
+    first, second = features((1, 3, 2, 3), device, torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(cost_volume, (first, second))
 
 
@@ -161,8 +121,3 @@ def test_opcheck_of_both_operators(device, requires_grad):
 def test_mistakes_are_named(first, second, problem):
     with pytest.raises(ValueError, match=problem):
         cost_volume(first, second)
-
-
-def test_the_kernels_take_every_dtype_the_tolerances_name():
-    assert set(launch.SCALAR_TYPES) == set(TOLERANCES)
-    assert reference.COST_VOLUME_CHANNELS == 81

@@ -11,7 +11,7 @@ import torch
 from pwcflow.ops import cost_volume
 from pwcflow.ops.cost_volume import _cost_volume_backward
 
-from .test_cost_volume import features
+from .features import TOLERANCES, features, kernels
 
 pytestmark = pytest.mark.gpu
 
@@ -19,6 +19,11 @@ pytestmark = pytest.mark.gpu
 def busy(milliseconds: float) -> None:
     """Keep the current stream occupied so that unordered work would overtake it."""
     torch.cuda._sleep(int(milliseconds * 1.5e6))
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+def test_the_kernels_load_for_every_dtype(dtype):
+    assert kernels.available(torch.empty(0, dtype=dtype, device="cuda"))
 
 
 def test_work_on_a_side_stream_keeps_its_order():
@@ -77,13 +82,24 @@ def test_compiles_without_a_graph_break_and_gives_the_same():
     torch.testing.assert_close(compiled(first, second), cost_volume(first, second).relu())
 
 
-def test_every_output_element_is_written():
-    first, second = features((2, 35, 9, 37), "cuda", torch.float32)
-    poison = torch.full((64 << 20,), float("nan"), device="cuda")  # the pool hands this out again
-    del poison
+@pytest.fixture
+def new_memory_is_nan():
+    """Have PyTorch fill with NaN whatever it allocates: outputs and kernels' buffers."""
+    assert torch.utils.deterministic.fill_uninitialized_memory
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.usefixtures("new_memory_is_nan")
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize("shape", [(2, 35, 9, 37), (1, 196, 7, 16)], ids=str)
+def test_every_element_of_outputs_and_buffers_is_written(shape, dtype):
+    first, second = features(shape, "cuda", dtype)
+    assert first.new_empty(first.shape).isnan().all()
     volume = cost_volume(first, second)
     gradients = _cost_volume_backward(torch.ones_like(volume), first, second)
-    assert all(bool(t.isfinite().all()) for t in (volume, *gradients))
+    assert all(bool(result.isfinite().all()) for result in (volume, *gradients))
 
 
 def test_takes_memory_from_torch_alone():
@@ -110,7 +126,7 @@ def test_offsets_past_two_to_the_31_are_right():
     assert grad_second[0, 0, size // 2, size // 2] == 81
 
 
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs a second GPU")
+@pytest.mark.gpu(count=2)
 def test_runs_on_a_second_gpu_while_the_first_is_current():
     first, second = features((2, 96, 28, 33), "cuda:0", torch.float32)
     expected = cost_volume(first, second)
@@ -121,7 +137,7 @@ def test_runs_on_a_second_gpu_while_the_first_is_current():
     assert torch.cuda.current_device() == 0
 
 
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs a second GPU")
+@pytest.mark.gpu(count=2)
 def test_two_gpus_in_two_threads_give_what_one_gives():
     first, second = features((1, 64, 56, 70), "cuda:0", torch.float32)
     expected = cost_volume(first, second).cpu()

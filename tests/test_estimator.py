@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from pwcflow import FlowEstimator
-from pwcflow.errors import DeviceError
-from pwcflow.estimator import network_size
+from pwcflow.errors import DeviceError, WeightsError
+from pwcflow.estimator import _at_image_size, network_size
 
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+from .features import DEVICES
+
 _loaded = {}
 
 
@@ -44,8 +45,52 @@ def moved_pair(height, width, dx, dy, seed=0):
     return np.ascontiguousarray(first), np.ascontiguousarray(second)
 
 
+def network_images(model, *images):
+    """Return what the network is given for each image, (1, C, H, W)."""
+    seen = []
+    handle = model._network.pyramid.register_forward_pre_hook(
+        lambda _, inputs: seen.append(inputs[0].clone())
+    )
+    for image in images:
+        model.encode(image)
+    handle.remove()
+    return seen
+
+
 def test_network_size_is_the_next_multiple_of_64():
     assert [network_size(n) for n in (1, 63, 64, 65, 436, 1024)] == [64, 64, 64, 128, 448, 1024]
+
+
+def test_the_finest_flow_becomes_pixels_of_the_image_by_each_axis_own_factors():
+    # 48 x 32 was seen as 64 x 64, so its flow is 16 x 16: three columns and two rows a value.
+    ramp = torch.arange(16.0)
+    flow = torch.stack((ramp.expand(16, 16), ramp.expand(16, 16).T))[None]
+    u, v = _at_image_size(flow, 32, 48)[0]
+    # Centres of columns lie at (x + 1/2) / 3 - 1/2, at least 0 and at most 15; each is 20 x 48/64.
+    columns = torch.tensor([0, *range(0, 226, 5), 225.0])
+    rows = torch.tensor([0, *(2.5 + 5 * y for y in range(30)), 150.0])  # each 20 x 32/64
+    torch.testing.assert_close(u, columns.expand(32, 48), rtol=0, atol=1e-4)
+    torch.testing.assert_close(v, rows.expand(48, 32).T, rtol=0, atol=1e-4)
+
+
+def test_a_constant_flow_is_only_scaled():
+    flow = torch.tensor([1.0, -2.0]).view(1, 2, 1, 1).expand(1, 2, 32, 32)  # of 96 x 100
+    expected = torch.tensor([20 * 96 / 128, -2 * 20 * 100 / 128]).view(1, 2, 1, 1)
+    assert torch.equal(_at_image_size(flow, 100, 96), expected.expand(1, 2, 100, 96))
+
+
+def test_images_are_stretched_bilinearly_about_the_centres_of_pixels():
+    image = np.random.default_rng(0).random((70, 100, 3))
+    expected = image
+    for axis, (size, seen) in enumerate([(70, 128), (100, 128)]):
+        position = ((np.arange(seen) + 0.5) * size / seen - 0.5).clip(0, size - 1)
+        distance = np.abs(position[:, None] - np.arange(size))
+        expected = np.moveaxis(
+            np.tensordot((1 - distance).clip(0), expected, axes=(1, axis)), 0, axis
+        )
+    (seen,) = network_images(estimator(), image)
+    actual = seen[0].permute(1, 2, 0).numpy()[..., ::-1]  # the network sees BGR
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -78,9 +123,20 @@ def test_any_size_works_and_gives_finite_flow_of_that_size(device):
         assert np.isfinite(flow).all(), (height, width)
 
 
+SIZES = range(64, 201, 7)
+
+
+def test_sizes_from_64_to_200_work_square_wide_and_tall():
+    pairs = [*((size, size) for size in SIZES[::2]), *zip(SIZES[::2], SIZES[::-2], strict=True)]
+    for height, width in pairs:
+        flow = estimator()(*moved_pair(height, width, 1, 1))
+        assert flow.shape == (height, width, 2)
+        assert np.isfinite(flow).all(), (height, width)
+
+
 @pytest.mark.gpu
 def test_every_size_from_64_to_200_in_steps_of_7_and_the_common_video_sizes_work():
-    sizes = [(h, w) for h in range(64, 201, 7) for w in range(64, 201, 7)]
+    sizes = [(height, width) for height in SIZES for width in SIZES]
     for height, width in [*sizes, (480, 640), (480, 854), (720, 1280), (1080, 1920)]:
         flow = estimator("cuda")(*moved_pair(height, width, 1, 1))
         assert flow.shape == (height, width, 2)
@@ -109,24 +165,21 @@ def test_encode_and_decode_give_what_a_call_gives():
 
 
 def test_the_network_is_fed_blue_green_red_in_0_to_1():
-    """A channel's effect is traced through the first convolution, which is linear."""
-    model = estimator()
-    seen = []
-    handle = model._network.pyramid.levels["1"][0].register_forward_pre_hook(
-        lambda _, inputs: seen.append(inputs[0].clone())
-    )
     red = np.zeros((64, 64, 3), np.uint8)
     red[..., 0] = 255
-    model.encode(red)
-    model.encode(np.full((64, 64), 51, np.uint8))
-    model.encode(np.full((64, 64, 1), 13107, np.uint16))
-    model.encode(np.dstack((red, np.full((64, 64), 7, np.uint8))))
-    model.encode(np.full((64, 64, 3), 0.2, np.float64))
-    handle.remove()
+    seen = network_images(
+        estimator(),
+        red,
+        np.dstack((red, np.full((64, 64), 7, np.uint8))),
+        np.full((64, 64), 51, np.uint8),
+        np.full((64, 64, 1), 13107, np.uint16),
+        np.full((64, 64), 13107, ">u2"),
+        np.full((64, 64, 3), 0.2, np.float64),
+    )
     assert seen[0].amax((0, 2, 3)).tolist() == [0.0, 0.0, 1.0]  # blue, green, red
-    for gray in (seen[1], seen[2], seen[4]):
+    assert torch.equal(seen[1], seen[0])  # alpha is ignored
+    for gray in seen[2:]:
         torch.testing.assert_close(gray, torch.full((1, 3, 64, 64), 0.2))
-    assert torch.equal(seen[3], seen[0])  # alpha is ignored
 
 
 def test_an_array_and_its_file_give_the_same_flow(tmp_path):
@@ -154,6 +207,14 @@ def test_non_contiguous_and_reversed_arrays_are_taken_as_they_look():
     assert np.array_equal(flipped, estimator()(first[:, ::-1].copy(), second[:, ::-1].copy()))
 
 
+def test_read_only_arrays_are_taken_and_left_as_they_are():
+    first, second = moved_pair(64, 96, 3, 0)
+    expected = estimator()(first, second)
+    frozen = [np.frombuffer(i.tobytes(), np.uint8).reshape(i.shape) for i in (first, second)]
+    assert np.array_equal(estimator()(*frozen), expected)
+    assert np.array_equal(frozen[0], first)
+
+
 @pytest.mark.parametrize(
     ("image", "kind", "problem"),
     [
@@ -171,9 +232,24 @@ def test_what_is_no_image_is_named(image, kind, problem):
         estimator().encode(image)
 
 
-def test_two_sizes_are_a_mistake():
-    with pytest.raises(ValueError, match=r"\(1, 64, 70\) and \(1, 64, 71\)"):
-        estimator()(np.zeros((64, 70, 3), np.uint8), np.zeros((64, 71, 3), np.uint8))
+@pytest.mark.parametrize(
+    ("first", "second", "problem"),
+    [
+        ((64, 70, 3), (64, 71, 3), r"\(64, 70\) and \(64, 71\)"),
+        ((64, 70, 3), (1, 64, 70, 3), r"\(64, 70\) and \(1, 64, 70\)"),
+        ((2, 64, 70, 3), (1, 64, 70, 3), r"\(2, 64, 70\) and \(1, 64, 70\)"),
+    ],
+)
+def test_two_sizes_are_a_mistake(first, second, problem):
+    with pytest.raises(ValueError, match=problem):
+        estimator()(np.zeros(first, np.uint8), np.zeros(second, np.uint8))
+
+
+def test_weights_that_give_no_finite_flow_are_an_error():
+    broken = FlowEstimator(device="cpu")
+    broken._network.context[-1].bias[0] = float("nan")
+    with pytest.raises(WeightsError, match="weights default give no finite flow in fp32"):
+        broken(*moved_pair(64, 64, 1, 0))
 
 
 def test_an_unknown_precision_is_a_mistake():
@@ -221,18 +297,28 @@ def test_sizes_precisions_and_devices_follow_each_other_without_a_trace():
     for device, precision in [("cuda", "fp16"), ("cpu", "fp32"), ("cuda", "bf16")]:
         estimator(device, precision)(*pair)
         estimator(device, precision)(*moved_pair(64, 64, 1, 0))
-    if torch.cuda.device_count() > 1:
-        other = estimator("cuda:1")(*pair)
-        assert np.abs(other - before).max() <= 1e-3
-        assert torch.cuda.current_device() == 0
     assert np.array_equal(estimator("cuda")(*pair), before)
+
+
+@pytest.mark.gpu(count=2)
+def test_a_second_gpu_gives_a_batch_the_first_one_s_flow_and_does_not_become_current():
+    pairs = moved_pair(100, 120, 3, 0), moved_pair(100, 120, -2, 1, seed=1)
+    batch = [np.stack(images) for images in zip(*pairs, strict=True)]
+    assert torch.cuda.current_device() == 0
+    expected = estimator("cuda:0")(*batch)
+    other = estimator("cuda:1")
+    assert all(p.device == torch.device("cuda:1") for p in other._network.parameters())
+    for _ in range(2):
+        assert np.abs(other(*batch) - expected).max() <= 1e-3
+        assert torch.cuda.current_device() == 0
+        assert np.array_equal(estimator("cuda:0")(*batch), expected)
 
 
 @pytest.mark.gpu
 def test_a_side_stream_with_work_before_it_gives_the_same_flow():
     pair = moved_pair(128, 192, 3, 0)
     expected = estimator("cuda")(*pair)
-    for _ in range(10):
+    for _ in range(100):
         with torch.cuda.stream(torch.cuda.Stream()):
             torch.cuda._sleep(1_000_000)
             assert np.array_equal(estimator("cuda")(*pair), expected)

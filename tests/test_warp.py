@@ -1,9 +1,13 @@
 """Backward warping against shifts and masks worked out by hand."""
 
+import ast
+from pathlib import Path
+
 import pytest
 import torch
 import torch.nn.functional as F
 
+import pwcflow
 from pwcflow.warp import backward_warp
 
 
@@ -21,15 +25,18 @@ def test_zero_flow_is_the_identity():
     torch.testing.assert_close(backward_warp(feature, torch.zeros(2, 2, 7, 9)), feature)
 
 
-def test_an_integer_flow_shifts_an_index_ramp_exactly_as_align_corners_demands():
-    warped = backward_warp(ramp(6, 8), constant_flow(1.0, 0.0, 6, 8))
-    expected = torch.zeros(1, 1, 6, 8)
-    expected[..., :-1] = ramp(6, 8)[..., 1:]  # the last column looks outside: zero
-    torch.testing.assert_close(warped, expected)
-    warped = backward_warp(ramp(6, 8), constant_flow(0.0, -2.0, 6, 8))
-    expected = torch.zeros(1, 1, 6, 8)
-    expected[..., 2:, :] = ramp(6, 8)[..., :-2, :]
-    torch.testing.assert_close(warped, expected)
+# Where the size less one is a power of two, grid_sample's -1..1 takes whole pixels exactly; else a
+# position is off by some 1e-6 px, and neighbours in a column of the ramp differ by 8.
+@pytest.mark.parametrize(("h", "w", "error"), [(5, 9, 0.0), (6, 8, 1e-5)])
+def test_an_integer_flow_shifts_an_index_ramp_as_align_corners_demands(h, w, error):
+    warped = backward_warp(ramp(h, w), constant_flow(1.0, 0.0, h, w))
+    expected = torch.zeros(1, 1, h, w)
+    expected[..., :-1] = ramp(h, w)[..., 1:]  # the last column looks outside: zero
+    torch.testing.assert_close(warped, expected, rtol=0, atol=error)
+    warped = backward_warp(ramp(h, w), constant_flow(0.0, -2.0, h, w))
+    expected = torch.zeros(1, 1, h, w)
+    expected[..., 2:, :] = ramp(h, w)[..., :-2, :]
+    torch.testing.assert_close(warped, expected, rtol=0, atol=error)
 
 
 def test_half_a_pixel_averages_two_neighbours_and_zeroes_the_edge_it_leaves():
@@ -54,6 +61,12 @@ def test_the_mask_equals_a_warped_plane_of_ones_above_0_999():
     )
 
 
+def test_a_sample_that_lies_outside_by_a_thousandth_is_dimmed_and_by_more_is_zero():
+    for u, expected in [(0.0008, 0.9992), (0.0012, 0.0)]:
+        edge = backward_warp(torch.ones(1, 1, 5, 9), constant_flow(u, 0.0, 5, 9))[..., -1]
+        torch.testing.assert_close(edge, torch.full((1, 1, 5), expected), rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize(("h", "w"), [(1, 1), (1, 5), (5, 1)])
 def test_an_axis_of_one_pixel_has_the_coordinate_zero_and_never_nan(h, w):
     warped = backward_warp(ramp(h, w) + 1, torch.zeros(1, 2, h, w))
@@ -72,22 +85,60 @@ def test_half_precision_features_are_sampled_at_float32_positions():
     torch.testing.assert_close(warped, feature, rtol=0, atol=1e-3)
 
 
-def test_a_flow_of_another_size_is_a_mistake():
-    with pytest.raises(ValueError, match=r"\(1, 2, 4, 5\), but it is \(1, 2, 5, 4\)"):
-        backward_warp(torch.zeros(1, 3, 4, 5), torch.zeros(1, 2, 5, 4))
+def test_double_features_are_sampled_in_double_whatever_the_flow():
+    feature = torch.full((1, 1, 3, 3), 1 / 3, dtype=torch.float64)
+    warped = backward_warp(feature, constant_flow(0.25, 0.0, 3, 3))
+    torch.testing.assert_close(warped[..., :-1], feature[..., :-1], rtol=0, atol=1e-15)
 
 
-def test_grid_sample_is_never_called_without_align_corners():
-    import ast
-    from pathlib import Path
+@pytest.mark.parametrize(
+    ("feature", "flow", "problem"),
+    [
+        ((1, 3, 4, 5), (1, 2, 5, 4), r"flow must be \(1, 2, 4, 5\), but it is \(1, 2, 5, 4\)"),
+        ((3, 4, 5), (1, 2, 4, 5), r"feature must be \(N, C, H, W\), but it is \(3, 4, 5\)"),
+    ],
+)
+def test_shapes_that_do_not_belong_together_are_a_mistake(feature, flow, problem):
+    with pytest.raises(ValueError, match=problem):
+        backward_warp(torch.zeros(feature), torch.zeros(flow))
 
-    import pwcflow
 
-    for path in Path(pwcflow.__file__).parent.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in (
-                "grid_sample",
-                "affine_grid",
-                "interpolate",
-            ):
-                assert any(k.arg == "align_corners" for k in node.keywords), (path, node.lineno)
+# Another value, or none, moves what is sampled by up to half a pixel.
+ALIGN_CORNERS = {"grid_sample": True, "affine_grid": True, "interpolate": False}
+
+
+def calls_with_another_align_corners(source):
+    """Return the lines of a Python source that call one of the above without its value."""
+    wrong = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "attr", getattr(node.func, "id", None))
+            given = [k.value for k in node.keywords if k.arg == "align_corners"]
+            values = [value.value for value in given if isinstance(value, ast.Constant)]
+            if name in ALIGN_CORNERS and values != [ALIGN_CORNERS[name]]:
+                wrong.append(node.lineno)
+    return wrong
+
+
+def test_align_corners_is_true_where_positions_are_sampled_and_false_where_images_are_resized():
+    folder = Path(pwcflow.__file__).parent
+    wrong = {
+        str(path.relative_to(folder)): lines
+        for path in folder.rglob("*.py")
+        if (lines := calls_with_another_align_corners(path.read_text(encoding="utf-8")))
+    }
+    assert wrong == {}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "F.interpolate(x, size)",
+        "interpolate(x, size, align_corners=True)",
+        "torch.nn.functional.grid_sample(x, grid)",
+        "grid_sample(x, grid, align_corners=False)",
+        "grid_sample(x, grid, align_corners=corners)",
+    ],
+)
+def test_the_guard_sees_each_kind_of_call(call):
+    assert calls_with_another_align_corners(call) == [1]

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pwcflow.cuda_kernels import Kernel, ceil_div, launch, load_kernels
-from pwcflow.ops.launch import SCALAR_TYPES
+from pwcflow.ops.dtypes import SCALAR_TYPES, check_dtype, sum_dtype
 
 THREADS = 256
 """Of a block, as in bias_leaky_relu.cu."""
@@ -55,9 +55,7 @@ def bias_leaky_relu(x: Tensor, bias: Tensor, slope: float) -> Tensor:
             "x and bias must have one dtype and device, but they are "
             f"{x.dtype} on {x.device} and {bias.dtype} on {bias.device}"
         )
-    if x.dtype not in SCALAR_TYPES:
-        allowed = ", ".join(str(dtype) for dtype in SCALAR_TYPES)
-        raise ValueError(f"dtype must be one of {allowed}, but it is {x.dtype}")
+    check_dtype(x)
     if not slope > 0:
         raise ValueError(f"slope must be above 0, but it is {slope}")
     y: Tensor = _bias_leaky_relu(x, bias, slope)
@@ -66,21 +64,30 @@ def bias_leaky_relu(x: Tensor, bias: Tensor, slope: float) -> Tensor:
 
 def _plain(x: Tensor, bias: Tensor, slope: float) -> Tensor:
     """Return the operator's result in plain PyTorch."""
-    dtype = _sum_dtype(x)
+    dtype = sum_dtype(x)
     y = F.leaky_relu(x.to(dtype) + bias.to(dtype).view(-1, 1, 1), slope)
     return y.to(x.dtype).contiguous(memory_format=_layout(x))
 
 
 def _plain_backward(grad: Tensor, y: Tensor, slope: float) -> tuple[Tensor, Tensor]:
     """Return the gradients of x and bias in plain PyTorch."""
-    grad = grad.to(_sum_dtype(y))
+    grad = grad.to(sum_dtype(y))
     grad_x = torch.where(y > 0, grad, grad * slope)
     grad_bias = grad_x.sum((0, 2, 3))
     return grad_x.to(y.dtype).contiguous(memory_format=_layout(y)), grad_bias.to(y.dtype)
 
 
-@torch.library.custom_op("pwcflow::bias_leaky_relu", mutates_args=(), device_types="cuda")
-def _bias_leaky_relu(x: Tensor, bias: Tensor, slope: float) -> Tensor:
+torch.library.define("pwcflow::bias_leaky_relu", "(Tensor x, Tensor bias, float slope) -> Tensor")
+torch.library.define(
+    "pwcflow::bias_leaky_relu_backward",
+    "(Tensor grad, Tensor y, float slope) -> (Tensor, Tensor)",
+)
+torch.library.impl("pwcflow::bias_leaky_relu", "cpu")(_plain)
+torch.library.impl("pwcflow::bias_leaky_relu_backward", "cpu")(_plain_backward)
+
+
+@torch.library.impl("pwcflow::bias_leaky_relu", "cuda")
+def _on_gpu(x: Tensor, bias: Tensor, slope: float) -> Tensor:
     kernels = _kernels(x)
     if kernels is None:
         return _plain(x, bias, slope)
@@ -96,8 +103,8 @@ def _bias_leaky_relu(x: Tensor, bias: Tensor, slope: float) -> Tensor:
     return y
 
 
-@torch.library.custom_op("pwcflow::bias_leaky_relu_backward", mutates_args=(), device_types="cuda")
-def _bias_leaky_relu_backward(grad: Tensor, y: Tensor, slope: float) -> tuple[Tensor, Tensor]:
+@torch.library.impl("pwcflow::bias_leaky_relu_backward", "cuda")
+def _backward_on_gpu(grad: Tensor, y: Tensor, slope: float) -> tuple[Tensor, Tensor]:
     kernels = _kernels(y)
     if kernels is None:
         return _plain_backward(grad, y, slope)
@@ -106,7 +113,7 @@ def _bias_leaky_relu_backward(grad: Tensor, y: Tensor, slope: float) -> tuple[Te
     grad = _matrix(grad)
     width = min(_pack_width(grad), _pack_width(_matrix(y)))
     groups, chunks = _grid(y, width, BACKWARD_BLOCKS)
-    partial = y.new_empty((c, chunks), dtype=_sum_dtype(y))
+    partial = y.new_empty((c, chunks), dtype=sum_dtype(y))
     launch(
         kernels[
             "bias_leaky_relu_backward_packs" if width > 1 else "bias_leaky_relu_backward_scalars"
@@ -125,18 +132,19 @@ def _bias_leaky_relu_backward(grad: Tensor, y: Tensor, slope: float) -> tuple[Te
     return grad_x, grad_bias
 
 
-_bias_leaky_relu.register_kernel("cpu")(_plain)
-_bias_leaky_relu_backward.register_kernel("cpu")(_plain_backward)
-
-
-@_bias_leaky_relu.register_fake
-def _(x: Tensor, bias: Tensor, slope: float) -> Tensor:
+def _fake(x: Tensor, bias: Tensor, slope: float) -> Tensor:
     return torch.empty_like(x, memory_format=_layout(x))
 
 
-@_bias_leaky_relu_backward.register_fake
-def _(grad: Tensor, y: Tensor, slope: float) -> tuple[Tensor, Tensor]:
+def _fake_backward(grad: Tensor, y: Tensor, slope: float) -> tuple[Tensor, Tensor]:
     return torch.empty_like(y, memory_format=_layout(y)), y.new_empty(y.shape[1])
+
+
+torch.library.register_fake("pwcflow::bias_leaky_relu", _fake)
+torch.library.register_fake("pwcflow::bias_leaky_relu_backward", _fake_backward)
+
+_bias_leaky_relu = torch.ops.pwcflow.bias_leaky_relu.default
+_bias_leaky_relu_backward = torch.ops.pwcflow.bias_leaky_relu_backward.default
 
 
 def _save(ctx: Any, inputs: tuple[Tensor, Tensor, float], output: Tensor) -> None:
@@ -151,7 +159,7 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
     return grad_x, grad_bias, None
 
 
-_bias_leaky_relu.register_autograd(_backward, setup_context=_save)
+torch.library.register_autograd("pwcflow::bias_leaky_relu", _backward, setup_context=_save)
 
 
 def _layout(tensor: Tensor) -> torch.memory_format:
@@ -204,11 +212,6 @@ def _sizes(y: Tensor) -> tuple[np.int64, np.int32]:
 
 def _scalar(value: float, tensor: Tensor) -> np.float32 | np.float64:
     return np.float64(value) if tensor.dtype == torch.float64 else np.float32(value)
-
-
-def _sum_dtype(tensor: Tensor) -> torch.dtype:
-    """Return the dtype of the sums: float32 for the halves, their own for the others."""
-    return torch.promote_types(tensor.dtype, torch.float32)
 
 
 def _kernels(tensor: Tensor) -> dict[str, Kernel] | None:

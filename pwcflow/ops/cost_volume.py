@@ -5,7 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pwcflow.ops import launch, reference
+from pwcflow.ops import cuda, reference
+from pwcflow.ops.dtypes import check_dtype
 from pwcflow.ops.reference import COST_VOLUME_CHANNELS
 
 
@@ -39,40 +40,51 @@ def cost_volume(first: Tensor, second: Tensor) -> Tensor:
         )
     if first.shape[1] == 0:
         raise ValueError("the mean over C needs at least one channel")
-    if first.dtype not in launch.SCALAR_TYPES:
-        allowed = ", ".join(str(dtype) for dtype in launch.SCALAR_TYPES)
-        raise ValueError(f"dtype must be one of {allowed}, but it is {first.dtype}")
+    check_dtype(first)
     volume: Tensor = _cost_volume(first, second)
     return volume
 
 
-@torch.library.custom_op("pwcflow::cost_volume", mutates_args=(), device_types="cuda")
-def _cost_volume(first: Tensor, second: Tensor) -> Tensor:
-    if not launch.available(first):
+# `torch.library.custom_op` says this in less, but its first call imports a compiler: 2 seconds.
+torch.library.define("pwcflow::cost_volume", "(Tensor first, Tensor second) -> Tensor")
+torch.library.define(
+    "pwcflow::cost_volume_backward",
+    "(Tensor grad, Tensor first, Tensor second) -> (Tensor, Tensor)",
+)
+torch.library.impl("pwcflow::cost_volume", "cpu")(reference.cost_volume)
+torch.library.impl("pwcflow::cost_volume_backward", "cpu")(reference.cost_volume_backward)
+
+
+@torch.library.impl("pwcflow::cost_volume", "cuda")
+def _on_gpu(first: Tensor, second: Tensor) -> Tensor:
+    kernels = cuda.kernels_for(first)
+    if kernels is None:
         return reference.cost_volume(first, second)
-    return launch.cost_volume(first, second)
+    return cuda.cost_volume(kernels, first, second)
 
 
-@torch.library.custom_op("pwcflow::cost_volume_backward", mutates_args=(), device_types="cuda")
-def _cost_volume_backward(grad: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    if not launch.available(first):
+@torch.library.impl("pwcflow::cost_volume_backward", "cuda")
+def _backward_on_gpu(grad: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    kernels = cuda.kernels_for(first)
+    if kernels is None:
         return reference.cost_volume_backward(grad, first, second)
-    return launch.cost_volume_backward(grad, first, second)
+    return cuda.cost_volume_backward(kernels, grad, first, second)
 
 
-_cost_volume.register_kernel("cpu")(reference.cost_volume)
-_cost_volume_backward.register_kernel("cpu")(reference.cost_volume_backward)
-
-
-@_cost_volume.register_fake
-def _(first: Tensor, second: Tensor) -> Tensor:
+def _fake(first: Tensor, second: Tensor) -> Tensor:
     n, _, h, w = first.shape
     return first.new_empty((n, COST_VOLUME_CHANNELS, h, w))
 
 
-@_cost_volume_backward.register_fake
-def _(grad: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+def _fake_backward(grad: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
     return first.new_empty(first.shape), second.new_empty(second.shape)
+
+
+torch.library.register_fake("pwcflow::cost_volume", _fake)
+torch.library.register_fake("pwcflow::cost_volume_backward", _fake_backward)
+
+_cost_volume = torch.ops.pwcflow.cost_volume.default
+_cost_volume_backward = torch.ops.pwcflow.cost_volume_backward.default
 
 
 def _save_inputs(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
@@ -85,4 +97,4 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
     return gradients
 
 
-_cost_volume.register_autograd(_backward, setup_context=_save_inputs)
+torch.library.register_autograd("pwcflow::cost_volume", _backward, setup_context=_save_inputs)

@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from pwcflow.ops.dtypes import sum_dtype
+
 MAX_DISPLACEMENT = 4
 """How far the cost volume looks in each direction, in pixels of its pyramid level."""
 COST_VOLUME_CHANNELS = (2 * MAX_DISPLACEMENT + 1) ** 2
@@ -14,19 +16,19 @@ COST_VOLUME_CHANNELS = (2 * MAX_DISPLACEMENT + 1) ** 2
 def cost_volume(first: Tensor, second: Tensor) -> Tensor:
     """Return the cost volume of two (N, C, H, W) tensors; see `pwcflow.ops.cost_volume`."""
     n, c, h, w = first.shape
-    padded = _padded(second)
     volume = first.new_empty((n, COST_VOLUME_CHANNELS, h, w))
+    # Products of halves overflow, or lose what their sum needs.
+    first, padded = first.to(sum_dtype(first)), _padded(second)
     for channel, dy, dx in _displacements():
-        product = first * padded[:, :, dy : dy + h, dx : dx + w]
-        volume[:, channel] = product.sum(1, dtype=_sum_dtype(first)) / c
+        volume[:, channel] = (first * padded[:, :, dy : dy + h, dx : dx + w]).sum(1) / c
     return volume
 
 
 def cost_volume_backward(grad: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
     """Return the gradients of `first` and `second` for the gradient `grad` of their volume."""
     _, c, h, w = first.shape
-    dtype = _sum_dtype(first)
-    padded = _padded(second).to(dtype)
+    dtype = sum_dtype(first)
+    padded = _padded(second)
     grad_first = torch.zeros_like(first, dtype=dtype, memory_format=torch.contiguous_format)
     grad_padded = torch.zeros_like(padded, memory_format=torch.contiguous_format)
     for channel, dy, dx in _displacements():
@@ -46,9 +48,4 @@ def _displacements() -> Iterator[tuple[int, int, int]]:
 
 
 def _padded(feature: Tensor) -> Tensor:
-    return F.pad(feature, (MAX_DISPLACEMENT,) * 4)
-
-
-def _sum_dtype(feature: Tensor) -> torch.dtype:
-    """Return the dtype of the sums: float32 for the halves, their own for the others."""
-    return torch.promote_types(feature.dtype, torch.float32)
+    return F.pad(feature.to(sum_dtype(feature)), (MAX_DISPLACEMENT,) * 4)

@@ -6,6 +6,9 @@ import cv2
 import numpy as np
 import pytest
 
+from pwcflow import FlowEstimator, flow_to_color, read_image
+from pwcflow.color import largest_magnitude
+
 IMAGES = Path(__file__).parents[1] / "images"
 
 
@@ -76,3 +79,14 @@ def test_a_quarter_pixel_off_is_worse(flow, shift):
     exact, seen = warp_error(flow)
     shifted, _ = warp_error(flow + np.float32(shift))
     assert exact[seen].mean() < 0.8 * shifted[seen].mean()
+
+
+def test_the_picture_and_the_readme_show_what_the_shipped_weights_give():
+    flow = FlowEstimator(device="cpu")(
+        read_image(IMAGES / "one.png"), read_image(IMAGES / "two.png")
+    )
+    # The last digits of a flow differ between processors, and with them a level here and there.
+    difference = np.abs(flow_to_color(flow).astype(int) - read_image(IMAGES / "flow.png"))
+    assert difference.mean() < 0.1
+    readme = (IMAGES.parent / "README.md").read_text(encoding="utf-8")
+    assert f"largest motion {largest_magnitude(flow):.2f}" in readme

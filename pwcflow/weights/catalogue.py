@@ -21,7 +21,7 @@ class Checkpoint:
     sha256: str = ""
     """As much of the file's SHA-256, from its start, as its publisher gives; may be empty."""
 
-    def is_file(self, sha256: str) -> bool:
+    def matches(self, sha256: str) -> bool:
         """Return whether the file with this SHA-256 is known to be this checkpoint."""
         return bool(self.sha256) and sha256.startswith(self.sha256)
 
@@ -32,10 +32,11 @@ _ALL = (
         file_name="default.safetensors",
         trained_on="synthetic pairs rendered from freely licensed photographs",
         licence="MIT, like pwcflow: commercial use is allowed",
-        sha256="2bf1af1ba77cc9815a16d54580a4c7b755116f9554779689261e8ceb4a6e9c89",
+        sha256="90d3f8f9fdf0319b2d65b0fce804978097d6e082a093e8af0039c33ba7124cc1",
     ),
     # The Caffe models of the paper's authors, converted. The first is their entry
     # in the Robust Vision Challenge, which learned from Sintel's training set.
+    # Their server speaks plain http and publishes no checksum: a change on the way goes unnoticed.
     Checkpoint(
         name="pytorch-pwc-default",
         file_name="network-default.pytorch",
@@ -51,6 +52,9 @@ _ALL = (
         url=f"{_PYTORCH_PWC}network-chairs-things.pytorch",
     ),
     # ptlflow's files called "pwcnet-..." are a network without the context network: not ours.
+    # Open: with which channel order did these two learn? Here they get BGR, as the others do. So
+    # did ptlflow once (images of cv2.imread, no flip anywhere), with the very file
+    # "cc223701"; today's ptlflow turns them to RGB for this network, but not for its "pwcnet-...".
     Checkpoint(
         name="ptlflow-things",
         file_name="pwcdcnet-things-cc223701.ckpt",

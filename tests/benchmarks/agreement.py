@@ -5,6 +5,7 @@ The evaluation pairs are used where they lie beside the checkout.
 """
 
 import json
+import sys
 from collections import defaultdict
 
 import numpy as np
@@ -15,7 +16,7 @@ from pwcflow.evaluation import end_point_error, read_manifest
 from pwcflow.ops import cost_volume, reference
 from tests.benchmarks.machine import described
 from tests.conftest import SHARED
-from tests.test_cost_volume import SHAPES, TOLERANCES, features, relative_error
+from tests.features import SHAPES, TOLERANCES, features, kernels, relative_error
 
 
 def cost_volume_errors() -> dict[str, dict[str, float]]:
@@ -65,7 +66,23 @@ def network_errors() -> dict[str, object]:
     }
 
 
+def missing_kernels() -> str | None:
+    """Return why there is nothing to measure here, in one sentence; None where there is."""
+    if not torch.cuda.is_available():
+        return "there is no GPU here"
+    missing = [
+        str(dtype)
+        for dtype in TOLERANCES
+        if not kernels.available(torch.empty(0, dtype=dtype, device="cuda"))
+    ]
+    if missing:
+        return f"the kernels do not load for {', '.join(missing)}: this would measure plain PyTorch"
+    return None
+
+
 if __name__ == "__main__":
+    if reason := missing_kernels():
+        sys.exit(f"error: {reason}")
     result = {"machine": described(), "cost_volume_relative_error": cost_volume_errors()}
     if (SHARED / "eval").is_dir():
         result["network"] = network_errors()

@@ -185,7 +185,8 @@ def test_convolutions_keep_their_bias_only_where_nothing_activates_them():
 @torch.no_grad()
 def test_half_precision_keeps_flow_in_float32(state):
     network = aligned(state)
-    pairs = torch.cat(images(1, 64, 128, seed=5))
+    first, _ = images(1, 64, 128, seed=5)
+    pairs = torch.cat((first, first.roll(3, dims=3)))
     expected = network(pairs)[-1]
     flows = network.set_precision(torch.bfloat16)(pairs.bfloat16())
     assert all(flow.dtype == torch.float32 for flow in flows)
@@ -193,7 +194,8 @@ def test_half_precision_keeps_flow_in_float32(state):
     upsampling = {name for name, dtype in dtypes.items() if dtype == torch.float32}
     assert upsampling == {name for name in dtypes if ".upsample_flow." in name}
     assert set(dtypes.values()) == {torch.float32, torch.bfloat16}
-    assert (flows[-1] - expected).abs().mean() < 0.05 * expected.abs().mean().clamp_min(0.1)
+    # On a motion of 3 px, features and flow heads of eight bits err by hundredths of a pixel.
+    assert 20 * (flows[-1] - expected).abs().mean() < 0.03
 
 
 def test_half_precision_trains(state):

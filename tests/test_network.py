@@ -122,13 +122,14 @@ def test_half_precision_keeps_flow_in_float32(network):
     import copy
 
     half = copy.deepcopy(network).set_precision(torch.bfloat16)
-    first, second = images(1, 64, 128, seed=5)
+    first, _ = images(1, 64, 128, seed=5)
+    second = first.roll(3, dims=3)
     expected = network(first, second)[-1]
     flows = half(first.bfloat16(), second.bfloat16())
     assert all(flow.dtype == torch.float32 for flow in flows)
     assert half.pyramid.levels["1"][0].weight.dtype == torch.bfloat16
-    # The error of bfloat16 features, in units of 20 px, on a smooth random pair.
-    assert (flows[-1] - expected).abs().mean() < 0.05 * expected.abs().mean().clamp_min(0.1)
+    # On a motion of 3 px, features of eight bits err by hundredths of a pixel.
+    assert 20 * (flows[-1] - expected).abs().mean() < 0.03
 
 
 def test_compiles_without_a_graph_break_and_computes_the_same(network):

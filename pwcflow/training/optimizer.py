@@ -168,8 +168,3 @@ class FlatAdamW:
             for part, flat in zip(self.parts, self._flats[slot], strict=True)
             for name, piece in part.named(flat).items()
         }
-
-
-def _norm(tensor: Tensor) -> Tensor:
-    norm: Tensor = torch.linalg.vector_norm(tensor, dtype=torch.float32)
-    return norm

@@ -126,9 +126,10 @@ class FlowEstimator:
             flow = _at_image_size(flow, first.height, first.width)
             result = flow.permute(0, 2, 3, 1).contiguous().cpu().numpy()
         if not np.isfinite(result).all():
+            remedy = "other weights" if self.precision == "fp32" else "--precision fp32"
             raise WeightsError(
                 f"the weights {self.weights.name} give no finite flow in {self.precision} here; "
-                "use --precision fp32 or other weights"
+                f"use {remedy}"
             )
         return result if first.batched else result[0]
 

@@ -76,15 +76,7 @@ def read_manifest(manifest: Path) -> Iterator[TruePair]:
         ImageError: an image cannot be read.
     """
     folder = manifest.parent
-    try:
-        with manifest.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise FlowFileError(f"cannot read {manifest} as a CSV file: {error}") from error
-    columns = {"dataset", "sequence", "frame1", "frame2", "gt"}
-    if not rows or not columns <= set(rows[0]):
-        raise FlowFileError(f"{manifest} must have lines with {', '.join(sorted(columns))}")
-    for row in rows:
+    for row in manifest_rows(manifest):
         truth = read_flow(folder / row["gt"])
         valid = known_pixels(truth)
         invalid = (folder / row["gt"]).with_name("invalid.png")
@@ -98,6 +90,26 @@ def read_manifest(manifest: Path) -> Iterator[TruePair]:
             truth,
             valid,
         )
+
+
+def manifest_rows(manifest: Path) -> list[dict[str, str]]:
+    """Return the lines of a manifest, by column; see `read_manifest`.
+
+    Raises:
+        FlowFileError: it cannot be read, or lacks a column.
+    """
+    try:
+        with manifest.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise FlowFileError(f"cannot read {manifest} as a CSV file: {error}") from error
+    columns = {"dataset", "sequence", "frame1", "frame2", "gt"}
+    if not rows or not columns <= set(rows[0]):
+        raise FlowFileError(f"{manifest} must have lines with {', '.join(sorted(columns))}")
+    for number, row in enumerate(rows, 1):
+        if any(row[name] is None for name in columns):
+            raise FlowFileError(f"{manifest}: line {number} below its header lacks a column")
+    return rows
 
 
 def evaluate(estimate: Callable[[Image, Image], Flow], manifest: Path) -> dict[str, Score]:

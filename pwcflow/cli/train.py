@@ -15,6 +15,7 @@ Examples:
   pwcflow train -o run --minutes 60 --photos photos --sprites cut-outs --holdout holdout
   pwcflow train -o run --minutes 60 --photos photos --resume
   pwcflow train --preview sheet.png --photos photos --sprites cut-outs
+  pwcflow train -o run --minutes 60 --init default --lr 3e-5 --data sintel:MPI-Sintel
 """
 
 
@@ -23,6 +24,15 @@ def _size(text: str) -> tuple[int, int]:
     if not match:
         raise typer.BadParameter(f"must be such as 384x512: {text}", param_hint="'--size'")
     return int(match[1]), int(match[2])
+
+
+def _data(text: str, kinds: tuple[str, ...]) -> tuple[str, Path]:
+    kind, colon, folder = text.partition(":")
+    if kind not in kinds or not colon or not folder:
+        raise typer.BadParameter(
+            f"must be KIND:FOLDER, KIND one of {', '.join(kinds)}: {text}", param_hint="'--data'"
+        )
+    return kind, Path(folder)
 
 
 def train(
@@ -54,6 +64,14 @@ def train(
             metavar="DIR", readable=False, help="Folder of images to validate on; repeatable."
         ),
     ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KIND:FOLDER",
+            help="Real pairs to train on instead: chairs, things, sintel, kitti, hd1k or spring as "
+            "unpacked, or manifest:CSV; repeatable.",
+        ),
+    ] = None,
     evaluation: Annotated[
         Path | None,
         typer.Option(
@@ -77,8 +95,13 @@ def train(
         typer.Option(help="Power of the errors, such as 0.4, for a last run.", callback=positive),
     ] = None,
     motion: Annotated[
-        float, typer.Option(metavar="PX", help="Translation in a typical scene.", callback=positive)
-    ] = 13.0,
+        float | None,
+        typer.Option(
+            metavar="PX",
+            help="Translation in a typical scene.  [default: 13]",
+            callback=positive,
+        ),
+    ] = None,
     init: Annotated[
         str | None, typer.Option(metavar="NAME|FILE", help="Weights to start from.")
     ] = None,
@@ -97,31 +120,46 @@ def train(
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Train weights on pairs of images rendered on the fly.
+    """Train weights on pairs of images, rendered or real.
 
-    Their flow is exact. They are made of the given images, or of nothing but computed patterns. A
-    run ends after its minutes or steps, or on Ctrl-C; `weights.safetensors` in DIR is what
-    `--weights` takes. The learning rate rises, then falls to nearly nothing at the end.
+    Rendered pairs have exact flow. They are made of the given images, or of nothing but computed
+    patterns. Real ones, --data, are scaled, cropped and recoloured at random; each --data is drawn
+    from equally often. A run ends after its minutes or steps, or on Ctrl-C; `weights.safetensors`
+    in DIR is what `--weights` takes. The learning rate rises, then falls to nearly nothing at the
+    end.
     """
     if preview is None and output is None:
         raise typer.BadParameter("give -o DIR, or --preview PNG")
     if preview is None and (minutes is None) == (steps is None):
         raise typer.BadParameter("give the length of the run: --minutes or --steps")
+    if data and (photos or sprites or holdout or motion):
+        raise typer.BadParameter(
+            "--photos, --sprites, --holdout and --motion are of rendered pairs: leave them out "
+            "with --data"
+        )
     height, width = _size(size)
     with friendly_errors(quiet):
         import_torch()
-        from pwcflow.training.run import preview_scenes, run_training
+        from pwcflow.training.datasets import KINDS, find_pairs
+        from pwcflow.training.run import pairs_of, run_training, scenes_of
+        from pwcflow.training.run import preview as write_preview
         from pwcflow.training.scene import SceneSettings
         from pwcflow.training.settings import TrainSettings
 
+        datasets = [_data(text, KINDS) for text in data or []]
         scenes = SceneSettings(
             height=height,
             width=width,
-            typical_motion=motion,
+            typical_motion=motion or SceneSettings.typical_motion,
             procedural=SceneSettings.procedural if photos else 1.0,
         )
         if preview:
-            preview_scenes(preview, scenes, photos or [], sprites or [], device, seed)
+            make = (
+                pairs_of([find_pairs(*named) for named in datasets], height, width)
+                if datasets
+                else scenes_of(photos or [], sprites or [], scenes)
+            )
+            write_preview(preview, make, device, seed)
             tell(
                 f"{preview}: pairs and their flow",
                 {"preview": str(preview)},
@@ -155,6 +193,7 @@ def train(
             photos=photos or [],
             sprites=sprites or [],
             holdout=holdout or [],
+            data=datasets,
             manifest=evaluation,
         )
         told = f"{result['weights']}: {result['pairs']} pairs, {result['outcome']}"

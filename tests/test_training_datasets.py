@@ -1,0 +1,236 @@
+"""The pairs of each data set are found where its archives put them, and read as they are stored."""
+
+import numpy as np
+import pytest
+
+from pwcflow.errors import FlowFileError, ImageError, PwcFlowError
+from pwcflow.flow_file import write_flow
+from pwcflow.image_file import write_image
+from pwcflow.training.datasets import KINDS, PairFiles, find_pairs, read_pair
+
+H, W = 4, 6
+
+
+def touch(root, *names):
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+
+
+def names_of(root, pairs):
+    """Return the paths of each pair below a folder."""
+    return [
+        tuple(path.relative_to(root).as_posix() for path in (pair.first, pair.second, pair.flow))
+        for pair in pairs
+    ]
+
+
+def image(value=0):
+    return np.full((H, W, 3), value, np.uint8)
+
+
+def write_pfm(path, flow, *, order="<", extra=b""):
+    three = np.concatenate((flow, np.zeros_like(flow[..., :1])), axis=2)[::-1]
+    header = f"PF\n{flow.shape[1]} {flow.shape[0]}\n{'-' if order == '<' else ''}1.0\n"
+    path.write_bytes(header.encode() + three.astype(f"{order}f4").tobytes() + extra)
+
+
+@pytest.mark.parametrize("folder", ["", "data/"])
+def test_flying_chairs(tmp_path, folder):
+    for i in (1, 2, 3):
+        touch(tmp_path, f"{folder}0000{i}_img1.ppm", f"{folder}0000{i}_flow.flo")
+        if i != 2:  # whose second image is missing
+            touch(tmp_path, f"{folder}0000{i}_img2.ppm")
+    expected = [
+        tuple(f"{folder}0000{i}_{end}" for end in ("img1.ppm", "img2.ppm", "flow.flo"))
+        for i in (1, 3)
+    ]
+    pairs = find_pairs("chairs", tmp_path)
+    assert names_of(tmp_path, pairs) == expected
+    assert not any(pair.sparse for pair in pairs)
+
+
+def test_flying_things_in_both_directions_and_renderings(tmp_path):
+    scene, flows = "TRAIN/A/0000", "optical_flow/TRAIN/A/0000"
+    touch(tmp_path, *(f"frames_cleanpass/{scene}/left/{i:04d}.png" for i in (6, 7, 8)))
+    touch(tmp_path, *(f"frames_finalpass/{scene}/left/{i:04d}.png" for i in (6, 7)))
+    for i in (6, 7, 8):
+        touch(tmp_path, f"{flows}/into_future/left/OpticalFlowIntoFuture_{i:04d}_L.pfm")
+        touch(tmp_path, f"{flows}/into_past/left/OpticalFlowIntoPast_{i:04d}_L.pfm")
+        touch(tmp_path, f"{flows}/into_past/right/OpticalFlowIntoPast_{i:04d}_R.pfm")
+    touch(tmp_path, "optical_flow/TEST/A/0000/into_past/left/OpticalFlowIntoPast_0007_L.pfm")
+    found = {
+        (first[7:12], first[-8:-4], second[-8:-4], flow.split("/")[4], flow[-10:-6])
+        for first, second, flow in names_of(tmp_path, find_pairs("things", tmp_path))
+    }
+    assert found == {
+        ("clean", "0006", "0007", "into_future", "0006"),
+        ("clean", "0007", "0008", "into_future", "0007"),
+        ("final", "0006", "0007", "into_future", "0006"),
+        ("clean", "0007", "0006", "into_past", "0007"),
+        ("clean", "0008", "0007", "into_past", "0008"),
+        ("final", "0007", "0006", "into_past", "0007"),
+    }
+
+
+def test_sintel_in_both_renderings_with_its_invalid_pixels(tmp_path):
+    for rendering in ("clean", "final"):
+        touch(tmp_path, *(f"training/{rendering}/alley_1/frame_000{i}.png" for i in (1, 2, 3)))
+    touch(tmp_path, *(f"training/flow/alley_1/frame_000{i}.flo" for i in (1, 2)))
+    touch(tmp_path, "training/invalid/alley_1/frame_0002.png")
+    touch(tmp_path, "test/clean/alley_1/frame_0001.png")
+    pairs = find_pairs("sintel", tmp_path)
+    assert names_of(tmp_path / "training", pairs) == [
+        (
+            f"{rendering}/alley_1/frame_000{i}.png",
+            f"{rendering}/alley_1/frame_000{i + 1}.png",
+            f"flow/alley_1/frame_000{i}.flo",
+        )
+        for i in (1, 2)
+        for rendering in ("clean", "final")
+    ]
+    invalid = tmp_path / "training/invalid/alley_1/frame_0002.png"
+    assert [pair.invalid for pair in pairs] == [None, None, invalid, invalid]
+    assert find_pairs("sintel", tmp_path / "training") == pairs
+
+
+@pytest.mark.parametrize("camera", ["image_2", "colored_0"])
+def test_kitti_of_both_years(tmp_path, camera):
+    for i in (0, 1):
+        touch(tmp_path, *(f"training/{camera}/00000{i}_{t}.png" for t in ("09", "10", "11")))
+        touch(tmp_path, f"training/flow_occ/00000{i}_10.png")
+    pairs = find_pairs("kitti", tmp_path)
+    assert names_of(tmp_path / "training", pairs) == [
+        (f"{camera}/00000{i}_10.png", f"{camera}/00000{i}_11.png", f"flow_occ/00000{i}_10.png")
+        for i in (0, 1)
+    ]
+    assert all(pair.sparse for pair in pairs)
+
+
+def test_hd1k_leaves_out_the_last_frame_of_a_sequence(tmp_path):
+    for name in ("000000_0009", "000000_0010", "000001_0000"):
+        touch(tmp_path, f"hd1k_input/image_2/{name}.png", f"hd1k_flow_gt/flow_occ/{name}.png")
+    pairs = find_pairs("hd1k", tmp_path)
+    frames = "hd1k_input/image_2/000000_0009.png", "hd1k_input/image_2/000000_0010.png"
+    assert names_of(tmp_path, pairs) == [(*frames, "hd1k_flow_gt/flow_occ/000000_0009.png")]
+    assert pairs[0].sparse
+
+
+def test_spring_has_two_by_two_flows_a_pixel(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    for i in (1, 2):
+        path = tmp_path / f"train/0001/frame_left/frame_left_000{i}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_image(path, image())
+    path = tmp_path / "train/0001/flow_FW_left/flow_FW_left_0001.flo5"
+    path.parent.mkdir()
+    flow = np.arange(2 * H * 2 * W * 2, dtype=np.float32).reshape(2 * H, 2 * W, 2)
+    with h5py.File(path, "w") as file:
+        file.create_dataset("flow", data=flow, compression="gzip")
+    (pair,) = find_pairs("spring", tmp_path)
+    np.testing.assert_array_equal(read_pair(pair).flow, flow[::2, ::2])
+
+
+def test_spring_without_h5py_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "h5py", None)
+    with pytest.raises(PwcFlowError, match="spring needs the package h5py"):
+        find_pairs("spring", tmp_path)
+
+
+def test_a_manifest_lists_pairs_from_its_folder(tmp_path):
+    touch(tmp_path, "1.png", "2.png", "a/flow.flo", "a/invalid.png", "b/flow.png")
+    manifest = tmp_path / "pairs.csv"
+    header = "dataset,sequence,frame1,frame2,gt\n"
+    manifest.write_text(f"{header}x,a,1.png,2.png,a/flow.flo\nx,b,1.png,2.png,b/flow.png\n")
+    first, second = tmp_path / "1.png", tmp_path / "2.png"
+    assert find_pairs("manifest", manifest) == [
+        PairFiles(first, second, tmp_path / "a/flow.flo", invalid=tmp_path / "a/invalid.png"),
+        PairFiles(first, second, tmp_path / "b/flow.png", sparse=True),
+    ]
+    manifest.write_text(f"{header}x,a,1.png,3.png,a/flow.flo\n")
+    with pytest.raises(FlowFileError, match=r"3\.png, but there is no such file"):
+        find_pairs("manifest", manifest)
+    manifest.write_text(f"{header}x,a,1.png\n")
+    with pytest.raises(FlowFileError, match="line 1 below its header lacks a column"):
+        find_pairs("manifest", manifest)
+
+
+@pytest.mark.parametrize("kind", sorted({*KINDS} - {"manifest", "spring"}))
+def test_a_folder_without_pairs_is_told_with_what_was_looked_for(tmp_path, kind):
+    touch(tmp_path, "readme.txt", "frame_0001.png", "frame_0001.flo")
+    with pytest.raises(PwcFlowError, match=rf"no {kind} pairs in .*: looked for .*flow"):
+        find_pairs(kind, tmp_path)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A pair of two gray images; its flow is not yet there."""
+    write_image(tmp_path / "1.png", image(10))
+    write_image(tmp_path / "2.png", image(20))
+    return PairFiles(tmp_path / "1.png", tmp_path / "2.png", tmp_path / "flow.flo")
+
+
+def test_unknown_flow_is_zero_and_not_valid(files, tmp_path):
+    flow = np.full((H, W, 2), 3, np.float32)
+    flow[0, 0], flow[0, 1], flow[1, 0] = np.nan, 2e9, np.inf
+    write_flow(files.flow, flow)
+    invalid = image()
+    invalid[3, 5] = 255
+    write_image(tmp_path / "invalid.png", invalid)
+    pair = PairFiles(files.first, files.second, files.flow, invalid=tmp_path / "invalid.png")
+    sample = read_pair(pair)
+    unknown = {(0, 0), (0, 1), (1, 0), (3, 5)}
+    assert {(int(y), int(x)) for y, x in np.argwhere(~sample.valid)} == unknown
+    assert not sample.flow[~sample.valid].any()
+    assert (sample.flow[sample.valid] == 3).all()
+    assert (sample.first == 10).all()
+    assert (sample.second == 20).all()
+
+
+def test_sparse_flow_of_kitti_is_read(files, tmp_path):
+    flow = np.full((H, W, 2), np.nan, np.float32)
+    flow[2, 3] = (-1.5, 0.25)
+    write_flow(tmp_path / "flow.png", flow)
+    sample = read_pair(PairFiles(files.first, files.second, tmp_path / "flow.png", sparse=True))
+    assert np.argwhere(sample.valid).tolist() == [[2, 3]]
+    assert sample.flow[2, 3].tolist() == [-1.5, 0.25]
+
+
+def test_images_of_16_bits_become_8(files):
+    write_image(files.first, np.full((H, W, 3), (256, 512, 65535), np.uint16))
+    write_flow(files.flow, np.zeros((H, W, 2), np.float32))
+    assert read_pair(files).first[0, 0].tolist() == [1, 2, 255]
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_pfm_has_its_bottom_row_first_and_three_channels(files, tmp_path, order):
+    flow = np.arange(H * W * 2, dtype=np.float32).reshape(H, W, 2)
+    write_pfm(tmp_path / "flow.pfm", flow, order=order)
+    sample = read_pair(PairFiles(files.first, files.second, tmp_path / "flow.pfm"))
+    np.testing.assert_array_equal(sample.flow, flow)
+
+
+def test_damaged_files_are_told(files, tmp_path):
+    pfm = tmp_path / "flow.pfm"
+    pair = PairFiles(files.first, files.second, pfm)
+    with pytest.raises(FlowFileError, match=r"cannot read .*flow\.pfm"):
+        read_pair(pair)
+    for content in (b"", b"Pf\n6 4\n-1.0\n" + bytes(96), b"PF\n6 x\n-1.0\n"):
+        pfm.write_bytes(content)
+        with pytest.raises(FlowFileError, match="not a PFM file of three channels"):
+            read_pair(pair)
+    write_pfm(pfm, np.zeros((H, W, 2), np.float32), extra=b"0")
+    with pytest.raises(FlowFileError, match="which needs 300 bytes, but the file has 301"):
+        read_pair(pair)
+    write_pfm(pfm, np.zeros((H, W + 1, 2), np.float32))
+    with pytest.raises(FlowFileError, match="not of the size of its images"):
+        read_pair(pair)
+    files.first.write_bytes(files.first.read_bytes()[:50])
+    with pytest.raises(ImageError, match="cut short"):
+        read_pair(pair)
+    files.first.write_bytes(b"text")
+    with pytest.raises(ImageError, match="not an image"):
+        read_pair(pair)
+    files.first.unlink()
+    with pytest.raises(ImageError, match="there is no file"):
+        read_pair(pair)

@@ -667,9 +667,11 @@ def test_a_reader_that_has_left_is_no_reason_for_a_traceback(inputs):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-def test_a_summary_that_cannot_be_printed_is_an_error_in_one_line(inputs):
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
+def test_a_summary_that_cannot_be_printed_is_an_error_in_one_line(inputs, unbuffered):
+    env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with Path("/dev/full").open("w") as full:
-        code, _, stderr = process("visualize", "flow.flo", "-o", "out/a.png", stdout=full)
+        code, _, stderr = process("visualize", "flow.flo", "-o", "out/a.png", stdout=full, env=env)
     assert code == 1
     assert_one_error_line(stderr, "no space left on device")
 

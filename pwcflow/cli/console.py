@@ -3,11 +3,13 @@
 import errno
 import json
 import logging
+import os
 import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
@@ -73,5 +75,12 @@ def tell(sentence: str, summary: dict[str, Any], *, quiet: bool, as_json: bool) 
 def _print(text: str, *, err: bool = False) -> None:
     """Print one line, whatever is in it: names of files may hold line ends and escape codes."""
     line = _NOT_IN_A_LINE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
-    encoding = getattr(sys.stderr if err else sys.stdout, "encoding", None) or "utf-8"
-    typer.echo(line.encode(encoding, "backslashreplace").decode(encoding), err=err)
+    stream = sys.stderr if err else sys.stdout
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    try:
+        typer.echo(line.encode(encoding, "backslashreplace").decode(encoding), err=err)
+    except OSError:
+        # What could not be written stays in the stream, and Python would fail on it again at exit.
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), stream.fileno())
+        raise

@@ -11,7 +11,7 @@ from pwcflow.cli.options import DeviceOption, JsonOption, QuietOption, positive
 
 TRAIN_EXAMPLES = """\b
 Examples:
-  pwcflow train -o run --minutes 2 --device cpu --size 128x128
+  pwcflow train -o run --minutes 2 --device cpu --size 128x128 --batch 4 --log-every 10
   pwcflow train -o run --minutes 60 --photos photos --sprites cut-outs --holdout holdout
   pwcflow train -o run --minutes 60 --photos photos --resume
   pwcflow train --preview sheet.png --photos photos --sprites cut-outs
@@ -107,6 +107,9 @@ def train(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in DIR.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Of weights and scenes.")] = 0,
+    log_every: Annotated[
+        int, typer.Option(min=1, metavar="STEPS", help="Steps between two lines of the log.")
+    ] = 100,
     device: DeviceOption = "auto",
     devices: Annotated[int, typer.Option(min=1, help="Number of GPUs.")] = 1,
     preview: Annotated[
@@ -179,6 +182,7 @@ def train(
                 peak_lr=lr,
                 q=robust,
                 seed=seed,
+                log_every=log_every,
                 device=device,
                 devices=devices,
                 init=init,

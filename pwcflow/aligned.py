@@ -26,10 +26,10 @@ from pwcflow.network import (
     FLOW_SCALE,
     LEAKY_SLOPE,
     PYRAMID_CHANNELS,
-    PYRAMID_STRIDE,
     FlowDecoder,
     PwcNet,
     Pyramid,
+    check_size,
 )
 from pwcflow.ops import COST_VOLUME_CHANNELS, bias_leaky_relu
 from pwcflow.warp import backward_warp
@@ -140,8 +140,7 @@ class AlignedPwcNet(nn.Module):
                 f"images must have {IMAGE_CHANNELS} channels, or {IMAGE_CHANNELS + IMAGE_GAP} with "
                 f"zeros, but they have {channels}"
             )
-        if h % PYRAMID_STRIDE or w % PYRAMID_STRIDE:
-            raise ValueError(f"height and width must be multiples of {PYRAMID_STRIDE}: {h} x {w}")
+        check_size(h, w)
         if channels == IMAGE_CHANNELS:
             images = _concatenate(images, _zeros(images, IMAGE_GAP))
         pyramid: Pyramid = self.pyramid(images.contiguous(memory_format=torch.channels_last))

@@ -148,8 +148,7 @@ class PwcNet(nn.Module):
             ValueError: the height or the width is no multiple of 64.
         """
         _, _, h, w = image.shape
-        if h % PYRAMID_STRIDE or w % PYRAMID_STRIDE:
-            raise ValueError(f"height and width must be multiples of {PYRAMID_STRIDE}: {h} x {w}")
+        check_size(h, w)
         pyramid: Pyramid = self.pyramid(image)
         return pyramid
 
@@ -179,6 +178,13 @@ class PwcNet(nn.Module):
     def forward(self, first: Tensor, second: Tensor) -> list[Tensor]:
         """Return `decode` of two batches of images, (N, 3, H, W) BGR in 0..1."""
         return self.decode(self.encode(first), self.encode(second))
+
+
+def check_size(height: int, width: int) -> None:
+    """Raise `ValueError` unless the network takes images of this size."""
+    if height % PYRAMID_STRIDE or width % PYRAMID_STRIDE:
+        size = f"{height} x {width}"
+        raise ValueError(f"height and width must be multiples of {PYRAMID_STRIDE}: {size}")
 
 
 def decoder_input_channels(level: int) -> int:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import cv2
 import numpy as np
 
-from pwcflow.errors import FlowFileError, ImageError, PwcFlowError
+from pwcflow.errors import FlowFileError, ImageError, PwcFlowError, reason_of
 from pwcflow.evaluation import manifest_rows
 from pwcflow.flow_file import Flow, known_pixels, read_flow
 from pwcflow.image_damage import check_layout
@@ -211,7 +211,7 @@ def _read_pfm(path: Path) -> Flow:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise FlowFileError(f"cannot read {path}: {error.strerror}; check the file") from error
+        raise FlowFileError(f"cannot read {path}: {reason_of(error)}; check the file") from error
     header = _PFM_HEADER.match(data)
     if not header or header[1] != b"PF":
         raise FlowFileError(f"{path} is not a PFM file of three channels; check where it came from")

@@ -5,7 +5,7 @@ import math
 import sys
 from pathlib import Path
 
-from pwcflow.errors import OutputError
+from pwcflow.errors import OutputError, reason_of
 
 
 class RunLog:
@@ -38,7 +38,7 @@ class RunLog:
                 file.write(text)
         except OSError as error:
             raise OutputError(
-                f"cannot write {self._path}: {error.strerror}; check its folder and the disk"
+                f"cannot write {self._path}: {reason_of(error)}; check its folder and the disk"
             ) from error
 
 

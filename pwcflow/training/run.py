@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 import torch
 
-from pwcflow.atomic_file import check_writable
+from pwcflow.atomic_file import check_writable, replacing
 from pwcflow.color import flow_to_color
 from pwcflow.device import find_device
 from pwcflow.estimator import FlowEstimator
@@ -95,7 +95,8 @@ def run_training(
         result["scores"] = {
             dataset: asdict(score) for dataset, score in evaluate(estimator, manifest).items()
         }
-    (settings.output / "result.json").write_text(json.dumps(result, indent=2), encoding="utf-8")
+    with replacing(settings.output / "result.json") as temporary:
+        temporary.write_text(json.dumps(result, indent=2), encoding="utf-8")
     return result
 
 

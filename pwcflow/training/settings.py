@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from pwcflow.network import PYRAMID_STRIDE
+from pwcflow.network import check_size
 
 Outcome = Literal["finished", "interrupted", "diverged"]
 
@@ -67,9 +67,7 @@ class TrainSettings:
         for name in ("warm_share", "ema"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be in 0..1, and not 1: {getattr(self, name)}")
-        if self.height % PYRAMID_STRIDE or self.width % PYRAMID_STRIDE:
-            size = f"{self.height} x {self.width}"
-            raise ValueError(f"height and width must be multiples of {PYRAMID_STRIDE}: {size}")
+        check_size(self.height, self.width)
 
     @property
     def checkpoint_path(self) -> Path:

@@ -12,6 +12,7 @@ from torch.multiprocessing.spawn import ProcessExitedException, start_processes
 from pwcflow.aligned import IMAGE_CHANNELS, IMAGE_GAP, AlignedPwcNet, align_state
 from pwcflow.device import find_device
 from pwcflow.errors import OutputError, PwcFlowError
+from pwcflow.outputs import make_folder
 from pwcflow.training.checkpoint import (
     Checkpoint,
     export_weights,
@@ -249,12 +250,7 @@ def _prepare_output(settings: TrainSettings) -> None:
     path = settings.checkpoint_path
     if path.exists() and not settings.resume:
         raise OutputError(f"{path} is of an earlier run; resume it, or choose another folder")
-    try:
-        settings.output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(
-            f"cannot make the folder {settings.output}: {error.strerror}; choose another"
-        ) from error
+    make_folder(settings.output)
 
 
 def _network(device: torch.device) -> AlignedPwcNet:

@@ -8,7 +8,8 @@ import torch
 
 from pwcflow.training.render import Renderer
 from pwcflow.training.render_reference import Textures, compose, photograph
-from pwcflow.training.scene import SHAPES, SURFACES, SceneSettings, sample_scenes
+from pwcflow.training.sampling import sample_scenes
+from pwcflow.training.scene import SHAPES, SURFACES, SceneSettings
 from pwcflow.training.textures import load_textures
 from pwcflow.warp import backward_warp
 
@@ -42,8 +43,19 @@ def scenes_of(textures, count=4, seed=0, settings=SETTINGS):
     )
 
 
-def test_frame_two_warped_by_the_flow_is_frame_one_where_both_show_the_point(textures):
-    composed = compose(scenes_of(textures, 6), textures, 64, 96)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"solid": 1.0, "attached": 0.0},
+        {"solid": 0.0, "attached": 1.0},
+        {"procedural": 0.8},
+    ],
+    ids=str,
+)
+def test_frame_two_warped_by_the_flow_is_frame_one_where_both_show_the_point(textures, changes):
+    settings = dataclasses.replace(SETTINGS, **changes)
+    composed = compose(scenes_of(textures, 6, settings=settings), textures, 64, 96)
     second = composed.frames[1].permute(0, 3, 1, 2)
     warped = backward_warp(second, composed.flow).permute(0, 2, 3, 1)
     seen = composed.visible > 0
@@ -103,7 +115,7 @@ def test_every_shape_and_surface_occurs_and_motions_spread_from_none_to_large(te
 def test_images_are_blue_green_red_and_zeros_in_0_to_1(textures):
     scenes = scenes_of(textures, 2)
     neutral = scenes.optics
-    for field in ("shutter", "defocus", "fog", "gray", "noise", "brightness"):
+    for field in ("shutter", "defocus", "fog", "gray", "noise", "brightness", "spots", "quantum"):
         neutral[field] = 0
     neutral["light"] = 0
     for field in ("gain", "contrast", "gamma"):
@@ -118,7 +130,7 @@ def test_images_are_blue_green_red_and_zeros_in_0_to_1(textures):
 
 def test_noise_has_the_standard_deviation_asked_for(textures):
     scenes = scenes_of(textures, 1)
-    scenes.optics["noise"] = 0
+    scenes.optics["noise"] = scenes.optics["quantum"] = 0
     quiet = photograph(compose(scenes, textures, 64, 96), scenes)
     scenes.optics["noise"] = 0.02
     noisy = photograph(compose(scenes, textures, 64, 96), scenes)
@@ -126,6 +138,44 @@ def test_noise_has_the_standard_deviation_asked_for(textures):
     difference = (noisy[:, :3] - quiet[:, :3])[inside]
     assert float(difference.std()) == pytest.approx(0.02, rel=0.05)
     assert abs(float(difference.mean())) < 0.001
+
+
+def test_a_highlight_adds_a_soft_blob_and_a_shadow_takes_a_share_each_where_it_is(textures):
+    scenes = scenes_of(textures, 1)
+    scenes.layers["radius"][:, 1:] = 0
+    back = scenes.layers[:, 0]
+    back["surface"], back["colours"] = SURFACES.index("stripes"), 0.4  # gray all over
+    neutral = scenes.optics
+    for field in ("shutter", "defocus", "fog", "gray", "noise", "brightness", "quantum", "light"):
+        neutral[field] = 0
+    for field in ("gain", "contrast", "gamma"):
+        neutral[field] = 1
+    # A highlight of radius 6 px at pixel (30, 20), in frame 2 at (35, 20); a shadow at (70, 40).
+    middle = np.array((47.5, 31.5))
+    for frame, x in enumerate((30, 35)):
+        highlight = (*((x, 20) - middle), 1 / 6, 0.5)
+        shadow = (*((70, 40) - middle), 1 / 4, -0.5)
+        neutral["spots"][0, frame] = highlight, shadow
+    first, second = photograph(compose(scenes, textures, 64, 96), scenes)[:, 1]
+    assert float(first[20, 30]) == pytest.approx(0.4 + 0.5, abs=1e-4)
+    assert float(first[20, 36]) == pytest.approx(0.4 + 0.5 * np.exp(-0.5), abs=1e-4)
+    assert float(second[20, 35]) == pytest.approx(0.4 + 0.5, abs=1e-4)
+    assert float(second[20, 30]) == pytest.approx(0.4 + 0.5 * np.exp(-25 / 72), abs=1e-4)
+    for frame in (first, second):
+        assert float(frame[40, 70]) == pytest.approx(0.4 * 0.5, abs=1e-4)
+        assert float(frame[44, 70]) == pytest.approx(0.4 * (1 - 0.5 * np.exp(-0.5)), abs=1e-4)
+
+
+def test_light_moves_in_some_scenes_and_on_its_own_account(textures):
+    optics = scenes_of(textures, 400).optics
+    there = (optics["spots"][..., 3] != 0).any(1)
+    assert 0.15 < there[:, 0].mean() < 0.35
+    moves = (optics["spots"][:, 0, :, :2] != optics["spots"][:, 1, :, :2]).any(-1)
+    assert 0.5 < moves[there].mean() < 0.9
+    lit = (optics["light"][..., 3] != 0).any((1, 2))
+    rolls = (optics["light"][:, 0, :, 2] != optics["light"][:, 1, :, 2]).any(-1)
+    assert 0.4 < rolls[lit].mean() < 0.75
+    assert 0.15 < (optics["quantum"] > 0).mean() < 0.35
 
 
 def test_a_renderer_draws_the_same_pairs_for_the_same_step_and_rank(textures):
@@ -148,7 +198,8 @@ def test_a_renderer_draws_the_same_pairs_for_the_same_step_and_rank(textures):
 
 @pytest.mark.gpu
 def test_the_kernels_draw_what_plain_torch_draws(textures):
-    settings = SceneSettings(height=128, width=192, layers=6)
+    # A codec makes a step of a last-bit difference; `test_training_codec` compares it on its own.
+    settings = SceneSettings(height=128, width=192, layers=6, procedural=0.5, compressed=0.0)
     renderer = Renderer(textures, settings, batch=24, device=torch.device("cuda"), seed=1)
     wrong_flow, image_errors, wrong_visible = [], [], []
     for step in range(3):

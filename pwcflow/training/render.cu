@@ -1,7 +1,7 @@
 // Renders the two frames of a scene, their exact flow, and what a camera makes of them.
 //
-// Says in CUDA what render_reference.py says in PyTorch, with the same names. Coordinates are pixels
-// about the image's centre. Every kernel runs one thread a pixel on a one-dimensional grid.
+// Says in CUDA what render_reference.py, pattern_reference.py and codec_reference.py say in PyTorch,
+// with the same names. Coordinates are pixels about the image's centre. Every kernel runs one thread a pixel on a one-dimensional grid.
 
 #include <cuda_fp16.h>
 
@@ -10,7 +10,7 @@ constexpr int HARMONICS = 6;
 constexpr float SEEN_THROUGH = 0.002f;  // what is left of the view behind almost solid layers
 
 enum Shape { EVERYWHERE, BLOB, SUPERELLIPSE, RING, BARS, CUT_OUT };
-enum Surface { PHOTO, SPRITE, GRADIENT, STRIPES, CHECKS, NOISE, PARTICLES };
+enum Surface { PHOTO, SPRITE, TILES, GRADIENT, STRIPES, CHECKS, NOISE, PARTICLES, CELLS, TEXT };
 
 // As LAYER in scene.py.
 struct Layer {
@@ -34,13 +34,14 @@ static_assert(sizeof(Layer) == 292, "LAYER in scene.py has 73 words");
 struct Optics {
     float shutter, defocus;
     float light[2][3][4];
+    float spots[2][2][4];
     float fog, fog_colour[3];
     float gain[2][3];
     float contrast[2], brightness[2], gamma[2];
-    float gray, noise;
+    float gray, noise, quantum;
     unsigned seed;
 };
-static_assert(sizeof(Optics) == 180, "OPTICS in scene.py has 45 words");
+static_assert(sizeof(Optics) == 248, "OPTICS in scene.py has 62 words");
 
 struct Textures {
     const uchar4* photos;
@@ -136,6 +137,23 @@ __device__ float4 sprite_at(const Textures& textures, const Layer& layer, float2
     return bilinear(corner[0], corner[1], corner[2], corner[3], x - x0, y - y0);
 }
 
+// Where in the photograph a tile that repeats has its texel of t.
+__device__ __forceinline__ float2 tiled(const Textures& textures, const Layer& layer, float2 t) {
+    const float x = t.x / layer.wavelength, y = t.y / layer.wavelength;
+    const float corner_x = (lattice(0, 0, layer.seed) - 0.5f) * textures.photo_width;
+    const float corner_y = (lattice(0, 0, layer.seed + 1) - 0.5f) * textures.photo_height;
+    return make_float2(corner_x + (x - floorf(x)) * layer.wavelength,
+                       corner_y + (y - floorf(y)) * layer.wavelength);
+}
+
+// Whether block (i, j) of a text is inked: glyphs of 3 x 5 random ones, each in 4 x 8, some blank.
+__device__ __forceinline__ float inked(int i, int j, unsigned seed) {
+    const unsigned glyph = hashed((i >> 2) + hashed((j >> 3) + hashed(seed)));
+    const int column = i & 3, row = j & 7;
+    if (column == 3 || row > 4 || (glyph >> 24) % 6 == 0) return 0.0f;
+    return (glyph >> (row * 3 + column)) & 1u;
+}
+
 // How much of a computed surface at t is its second colour, 0..1.
 __device__ float pattern(const Layer& layer, float2 t) {
     const float x = t.x / layer.wavelength, y = t.y / layer.wavelength;
@@ -163,6 +181,39 @@ __device__ float pattern(const Layer& layer, float2 t) {
                 scale *= 2.0f;
             }
             return sum / 0.875f;
+        }
+        case CELLS: {  // about random points, each of one shade, dark where two meet (Worley 1996)
+            const float u0 = floorf(x), v0 = floorf(y);
+            float nearest = 9.0f, next_nearest = 9.0f, shade = 0.0f;
+            for (int dj = -1; dj <= 1; ++dj) {
+                for (int di = -1; di <= 1; ++di) {
+                    const int i = (int)u0 + di, j = (int)v0 + dj;
+                    const float dx = x - (i + 0.15f + 0.7f * lattice(i, j, layer.seed));
+                    const float dy = y - (j + 0.15f + 0.7f * lattice(i, j, layer.seed + 1));
+                    const float distance = sqrtf(dx * dx + dy * dy);
+                    if (distance < nearest) {
+                        next_nearest = nearest;
+                        nearest = distance;
+                        shade = lattice(i, j, layer.seed + 2);
+                    } else {
+                        next_nearest = fminf(next_nearest, distance);
+                    }
+                }
+            }
+            const float gap = 8.0f * (next_nearest - nearest);
+            return (0.4f + 0.6f * shade) * (1.0f - expf(-gap * gap));
+        }
+        case TEXT: {  // lines of glyphs: blocks of 1/8 line, smoothed over one texture pixel
+            const float u = 8.0f * x - 0.5f, v = 8.0f * y - 0.5f, u0 = floorf(u), v0 = floorf(v);
+            const float sharpness = fmaxf(layer.wavelength / 8.0f, 1.0f);
+            const float fu = clamp((u - u0 - 0.5f) * sharpness + 0.5f, 0, 1);
+            const float fv = clamp((v - v0 - 0.5f) * sharpness + 0.5f, 0, 1);
+            const int i = (int)u0, j = (int)v0;
+            const float top =
+                inked(i, j, layer.seed) * (1 - fu) + inked(i + 1, j, layer.seed) * fu;
+            const float low =
+                inked(i, j + 1, layer.seed) * (1 - fu) + inked(i + 1, j + 1, layer.seed) * fu;
+            return top * (1 - fv) + low * fv;
         }
         default: {  // PARTICLES: one dot somewhere in each cell
             const float u0 = floorf(x), v0 = floorf(y);
@@ -228,8 +279,9 @@ __device__ Sample sample(const Textures& textures, const Layer& layer, float2 X)
         const float* m = layer.texture;
         const float2 t =
             make_float2(m[0] * X.x + m[1] * X.y + m[2], m[3] * X.x + m[4] * X.y + m[5]);
-        if (layer.surface == PHOTO) {
-            result.colour = photo_at(textures, layer.photo, t);
+        if (layer.surface == PHOTO || layer.surface == TILES) {
+            const float2 at = layer.surface == TILES ? tiled(textures, layer, t) : t;
+            result.colour = photo_at(textures, layer.photo, at);
         } else {
             const float k = pattern(layer, t);
             const float(*c)[3] = layer.colours;
@@ -350,7 +402,7 @@ extern "C" __global__ void blur(const Optics* __restrict__ optics, const float4*
     blurred[index] = make_float4(sum.x / TAPS, sum.y / TAPS, sum.z / TAPS, 1.0f);
 }
 
-// Defocus, light, fog, colour and noise; images (2, N, H, W, 8): blue, green, red and zeros.
+// Defocus, light, highlights, fog, colour and noise; images (2, N, H, W, 8): blue, green, red and zeros.
 extern "C" __global__ void expose(const Optics* __restrict__ optics,
                                   const float4* __restrict__ frames, uint4* __restrict__ images,
                                   int n, int height, int width) {
@@ -386,8 +438,17 @@ extern "C" __global__ void expose(const Optics* __restrict__ optics,
         light += wave[3] * sinf(wave[0] * px + wave[1] * py + wave[2]);
     }
     light = expf(light);
+    float glow = 0.0f;
+    for (int i = 0; i < 2; ++i) {
+        const float* spot = o.spots[second][i];
+        if (spot[3] == 0.0f) continue;
+        const float dx = (px - spot[0]) * spot[2], dy = (py - spot[1]) * spot[2];
+        const float blob = spot[3] * expf(-0.5f * (dx * dx + dy * dy));
+        glow += fmaxf(blob, 0.0f);
+        light *= 1.0f + fminf(blob, 0.0f);
+    }
     for (int c = 0; c < 3; ++c) {
-        float value = colour[c] * light;
+        float value = colour[c] * light + glow;
         value += (o.fog_colour[c] - value) * o.fog;
         value = ((value - 0.5f) * o.contrast[second] + 0.5f + o.brightness[second]);
         value *= o.gain[second][c];
@@ -413,4 +474,59 @@ extern "C" __global__ void expose(const Optics* __restrict__ optics,
     packed[1] = __floats2half2_rn(clamp(colour[0], 0, 1), 0.0f);
     packed[2] = packed[3] = __floats2half2_rn(0.0f, 0.0f);
     images[index] = *reinterpret_cast<uint4*>(packed);
+}
+
+// What a video codec does to images (2, N, H, W, 8), in place: `compress` in codec_reference.py.
+// A block of 64 threads owns 8 x 8 pixels; the grid has 2 N ceil(H / 8) ceil(W / 8) of them.
+extern "C" __global__ void compress(const Optics* __restrict__ optics, uint4* __restrict__ images,
+                                    int n, int height, int width) {
+    __shared__ float basis[8][8], tile[3][8][8], between[3][8][8];
+    const int across = (width + 7) / 8, down = (height + 7) / 8;
+    const long long image = blockIdx.x / (across * down);
+    const float quantum = optics[image % n].quantum;
+    if (quantum == 0.0f) return;  // all of the block's threads do
+    const int x = threadIdx.x % 8, y = threadIdx.x / 8;
+    const int px = blockIdx.x % across * 8 + x, py = blockIdx.x / across % down * 8 + y;
+    // Blocks over the right and lower edges repeat the last pixels.
+    uint4* pixel = images + (image * height + min(py, height - 1)) * width + min(px, width - 1);
+    uint4 value = *pixel;
+    __half2* packed = reinterpret_cast<__half2*>(&value);
+    const float2 blue_green = __half22float2(packed[0]);
+    const float red = __low2float(packed[1]);
+    const float luma = 0.299f * red + 0.587f * blue_green.y + 0.114f * blue_green.x;
+    tile[0][y][x] = luma;
+    tile[1][y][x] = (blue_green.x - luma) / 1.772f;
+    tile[2][y][x] = (red - luma) / 1.402f;
+    basis[y][x] = (y == 0 ? 0.35355339f : 0.5f) * cospif((2 * x + 1) * y / 16.0f);
+    __syncthreads();
+    for (int c = 0; c < 3; ++c) {
+        float sum = 0.0f;
+        for (int k = 0; k < 8; ++k) sum += basis[x][k] * tile[c][y][k];
+        between[c][y][x] = sum;
+    }
+    __syncthreads();
+    for (int c = 0; c < 3; ++c) {
+        float sum = 0.0f;
+        for (int k = 0; k < 8; ++k) sum += basis[y][k] * between[c][k][x];
+        const float step = quantum * (c == 0 ? 1.0f : 2.0f) * (1 + x + y);
+        tile[c][y][x] = rintf(sum / step) * step;
+    }
+    __syncthreads();
+    for (int c = 0; c < 3; ++c) {
+        float sum = 0.0f;
+        for (int k = 0; k < 8; ++k) sum += basis[k][y] * tile[c][k][x];
+        between[c][y][x] = sum;
+    }
+    __syncthreads();
+    float plane[3];
+    for (int c = 0; c < 3; ++c) {
+        plane[c] = 0.0f;
+        for (int k = 0; k < 8; ++k) plane[c] += between[c][y][k] * basis[k][x];
+    }
+    if (px >= width || py >= height) return;
+    const float b = plane[0] + 1.772f * plane[1], r = plane[0] + 1.402f * plane[2];
+    const float g = (plane[0] - 0.299f * r - 0.114f * b) / 0.587f;
+    packed[0] = __floats2half2_rn(clamp(b, 0, 1), clamp(g, 0, 1));
+    packed[1] = __floats2half2_rn(clamp(r, 0, 1), 0.0f);
+    *pixel = value;
 }

@@ -11,10 +11,12 @@ from pwcflow.cuda_kernels import Kernel, ceil_div, int32, launch, load_kernels
 from pwcflow.errors import DeviceError
 from pwcflow.training import render_reference
 from pwcflow.training.render_reference import Textures
-from pwcflow.training.scene import LAYER, OPTICS, Scenes, SceneSettings, sample_scenes
+from pwcflow.training.sampling import sample_scenes
+from pwcflow.training.scene import LAYER, OPTICS, Scenes, SceneSettings
 
-_KERNELS = ("compose", "blur", "expose")
+_KERNELS = ("compose", "blur", "expose", "compress")
 _THREADS = 128
+_TILE = 8
 
 
 @dataclass(frozen=True)
@@ -145,4 +147,8 @@ class Renderer:
         both = ceil_div(2 * pixels, _THREADS)
         launch(kernels["blur"], both, block, (self._optics, frames, batch.flow, blurred, *size))
         launch(kernels["expose"], both, block, (self._optics, blurred, batch.images, *size))
+        tiles = 2 * n * ceil_div(height, _TILE) * ceil_div(width, _TILE)
+        launch(
+            kernels["compress"], tiles, (_TILE * _TILE, 1, 1), (self._optics, batch.images, *size)
+        )
         return batch

@@ -11,12 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pwcflow.training.codec_reference import compress
+from pwcflow.training.pattern_reference import hashed, lattice, pattern
 from pwcflow.training.scene import HARMONICS, SHAPES, SURFACES, WAVES, Array, Scenes
 
 SEEN_THROUGH = 0.002
 BLUR_TAPS = 7
 LONGEST_BLUR_PX = 25.0
-_UINT32 = 0xFFFFFFFF
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,8 @@ def photograph(composed: Composed, scenes: Scenes) -> Tensor:
     n, height, width, _ = rgb.shape
     padded = rgb.new_zeros(n, height, width, 8)
     padded[..., :3] = rgb.flip(-1).clamp(0, 1)
-    return padded.permute(0, 3, 1, 2)
+    quantum = optics.quantum.flatten().repeat(2)
+    return compress(padded.permute(0, 3, 1, 2), quantum)
 
 
 def _moved(layer: _Fields, p: Tensor) -> Tensor:
@@ -144,11 +146,13 @@ def _sample(textures: Textures, layer: _Fields, at: Tensor) -> tuple[Tensor, Ten
     m = layer.texture.unbind(-1)
     x, y = at.unbind(-1)
     t = torch.stack((m[0] * x + m[1] * y + m[2], m[3] * x + m[4] * y + m[5]), -1)
-    k = _pattern(layer, t).unsqueeze(-1)
+    k = pattern(layer.surface, layer.wavelength, layer.seed, t).unsqueeze(-1)
     colour = layer.colours[..., 0, :] * (1 - k) + layer.colours[..., 1, :] * k
-    if layer.has("surface", SURFACES, "photo"):
-        is_photo = (layer.surface == SURFACES.index("photo")).unsqueeze(-1)
-        colour = torch.where(is_photo, _photo(textures, layer, t), colour)
+    for name in ("photo", "tiles"):
+        if layer.has("surface", SURFACES, name):
+            here = (layer.surface == SURFACES.index(name)).unsqueeze(-1)
+            there = t if name == "photo" else _tiled(textures, layer, t)
+            colour = torch.where(here, _photo(textures, layer, there), colour)
     if layer.has("surface", SURFACES, "sprite"):
         sprite = _sprite(textures, layer, at)
         own = sprite[..., :3] / sprite[..., 3:].clamp_min(1 / 255)
@@ -217,66 +221,6 @@ def _bars(layer: _Fields, u: Tensor, v: Tensor, hardness: Tensor) -> Tensor:
     return _superellipse(layer, u, v, hardness) * stripe
 
 
-def _pattern(layer: _Fields, t: Tensor) -> Tensor:
-    """Return how much of a computed surface is its second colour, (N, H, W) in 0..1."""
-    x, y = (t / layer.wavelength.clamp_min(1e-6).unsqueeze(-1)).unbind(-1)
-    turn = 6.2831853
-    patterns: dict[str, Callable[[], Tensor]] = {
-        "gradient": lambda: 0.5 + 0.25 * (torch.sin(turn * x) + torch.sin(turn * y)),
-        "stripes": lambda: torch.sigmoid(4 * torch.sin(turn * x)),
-        "checks": lambda: torch.sigmoid(8 * torch.sin(turn * x) * torch.sin(turn * y)),
-        "noise": lambda: _noise(x, y, layer.seed),
-        "particles": lambda: _particles(x, y, layer.seed),
-    }
-    k = torch.zeros_like(x)
-    for name, pattern in patterns.items():
-        if layer.has("surface", SURFACES, name):
-            k = torch.where(layer.surface == SURFACES.index(name), pattern(), k)
-    return k
-
-
-def _noise(x: Tensor, y: Tensor, seed: Tensor) -> Tensor:
-    total, weight, scale = torch.zeros_like(x), 0.5, 1.0
-    for octave in range(3):
-        u, v = x * scale, y * scale
-        i, j = u.floor(), v.floor()
-        fu, fv = u - i, v - j
-        su, sv = fu * fu * (3 - 2 * fu), fv * fv * (3 - 2 * fv)
-        i, j = i.long(), j.long()
-        top = _lattice(i, j, seed + octave) * (1 - su) + _lattice(i + 1, j, seed + octave) * su
-        low = (
-            _lattice(i, j + 1, seed + octave) * (1 - su)
-            + _lattice(i + 1, j + 1, seed + octave) * su
-        )
-        total = total + weight * (top * (1 - sv) + low * sv)
-        weight, scale = weight * 0.5, scale * 2
-    return total / 0.875
-
-
-def _particles(x: Tensor, y: Tensor, seed: Tensor) -> Tensor:
-    brightest = torch.zeros_like(x)
-    u, v = x.floor().long(), y.floor().long()
-    for dj in (-1, 0, 1):
-        for di in (-1, 0, 1):
-            i, j = u + di, v + dj
-            size = 0.08 + 0.22 * _lattice(i, j, seed + 2)
-            dx = (x - (i + _lattice(i, j, seed))) / size
-            dy = (y - (j + _lattice(i, j, seed + 1))) / size
-            brightest = torch.maximum(brightest, torch.exp(-0.5 * (dx * dx + dy * dy)))
-    return brightest
-
-
-def _hashed(value: Tensor) -> Tensor:
-    """Return a hash after PCG (O'Neill 2014), int64 holding 0..2^32 - 1."""
-    state = ((value & _UINT32) * 747796405 + 2891336453) & _UINT32
-    word = (((state >> ((state >> 28) + 4)) ^ state) * 277803737) & _UINT32
-    return (word >> 22) ^ word
-
-
-def _lattice(i: Tensor, j: Tensor, seed: Tensor) -> Tensor:
-    return _hashed(i + _hashed(j + _hashed(seed))).float() * (1.0 / 4294967296.0)
-
-
 def _photo(textures: Textures, layer: _Fields, t: Tensor) -> Tensor:
     height, width = textures.photos.shape[1:3]
     x, y = t[..., 0] + 0.5 * (width - 1), t[..., 1] + 0.5 * (height - 1)
@@ -285,6 +229,22 @@ def _photo(textures: Textures, layer: _Fields, t: Tensor) -> Tensor:
     columns = [_mirrored(x0.long() + k, width) for k in range(2)]
     corners = [textures.photos[layer.photo, r, c].float() for r in rows for c in columns]
     return _bilinear(corners, x - x0, y - y0)[..., :3]
+
+
+def _tiled(textures: Textures, layer: _Fields, t: Tensor) -> Tensor:
+    """Return where in the photograph a tile that repeats has its texel of `t`, (N, H, W, 2)."""
+    height, width = textures.photos.shape[1:3]
+    zero = torch.zeros_like(layer.seed)
+    corner = torch.stack(
+        (
+            (lattice(zero, zero, layer.seed) - 0.5) * width,
+            (lattice(zero, zero, layer.seed + 1) - 0.5) * height,
+        ),
+        -1,
+    )
+    period = layer.wavelength.clamp_min(1e-6).unsqueeze(-1)
+    turns = t / period
+    return corner + (turns - turns.floor()) * period
 
 
 def _sprite(textures: Textures, layer: _Fields, at: Tensor) -> Tensor:
@@ -357,7 +317,14 @@ def _expose(optics: _Fields, frame: Tensor, which: int) -> Tensor:
     for i in range(3):
         kx, ky, phase, size = optics.light[..., which, i, :].unbind(-1)
         light = light + size * torch.sin(kx * x + ky * y + phase)
-    colour = colour * light.exp().unsqueeze(-1)
+    factor, glow = light.exp(), torch.zeros_like(light)
+    for i in range(2):
+        sx, sy, inverse_radius, brightness = optics.spots[..., which, i, :].unbind(-1)
+        dx, dy = (x - sx) * inverse_radius, (y - sy) * inverse_radius
+        blob = brightness * torch.exp(-0.5 * (dx * dx + dy * dy))
+        glow = glow + blob.clamp_min(0)
+        factor = factor * (1 + blob.clamp_max(0))
+    colour = colour * factor.unsqueeze(-1) + glow.unsqueeze(-1)
     colour = colour + (optics.fog_colour - colour) * optics.fog.unsqueeze(-1)
     contrast, brightness, gamma = (
         values[..., which].unsqueeze(-1)
@@ -368,12 +335,12 @@ def _expose(optics: _Fields, frame: Tensor, which: int) -> Tensor:
     gray = (optics.gray > 0).unsqueeze(-1)
     colour = torch.where(gray, colour.mean(-1, keepdim=True), colour)
     index = torch.arange(height * width, device=device).view(1, height, width)
-    state = _hashed(index + _hashed(optics.seed + which))
+    state = hashed(index + hashed(optics.seed + which))
     noise = []
     for _ in range(3):
-        state = _hashed(state)
+        state = hashed(state)
         a = ((state >> 8) + 1).float() / 16777216
-        state = _hashed(state)
+        state = hashed(state)
         b = (state >> 8).float() / 16777216
         noise.append(torch.sqrt(-2 * torch.log(a)) * torch.cos(2 * math.pi * b))
     return colour + optics.noise.unsqueeze(-1) * torch.stack(noise, -1)

@@ -1,0 +1,31 @@
+"""What layers look like: which photograph, cut-out or computed pattern, and its colours."""
+
+import numpy as np
+
+from pwcflow.training.randomness import Rng, happens, log_uniform
+from pwcflow.training.scene import SURFACES, Array
+
+_WAVELENGTHS = {
+    "tiles": (12, 60),
+    "gradient": (100, 800),
+    "cells": (8, 80),
+    "text": (10, 60),  # a line of text
+}
+"""Least and largest, texture px; others from 5 to 60."""
+
+
+def choose_surfaces(layers: Array, rng: Rng, photos: int, share: float) -> None:
+    """Give `share` of the layers a computed surface, the others one of `photos` photographs."""
+    count = layers.shape
+    computed = rng.integers(SURFACES.index("tiles"), len(SURFACES), count)
+    layers["surface"] = np.where(happens(rng, share, count), computed, SURFACES.index("photo"))
+    first = rng.random((*count, 1, 3))
+    # Some are of little contrast: there is not much to follow, and flow must come from around.
+    contrast = log_uniform(rng, 0.05, 1.0, (*count, 1, 1))
+    second = first + (rng.random((*count, 1, 3)) - first) * contrast
+    layers["colours"] = np.concatenate((first, second), axis=-2)
+    spread = np.array([_WAVELENGTHS.get(name, (5, 60)) for name in SURFACES])[layers["surface"]]
+    low, high = np.log(spread[..., 0]), np.log(spread[..., 1])
+    layers["wavelength"] = np.exp(low + (high - low) * rng.random(count))
+    layers["photo"] = rng.integers(0, photos, count)
+    layers["seed"] = rng.integers(0, 2**32, count, dtype=np.uint32)

@@ -1,0 +1,198 @@
+"""Random scenes: planes move as 3-D points do, limbs hold together, patches stay inside."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from pwcflow.training.attached import attach_objects
+from pwcflow.training.camera import depths_inverse, plane_motions, random_backs, turns
+from pwcflow.training.motions import moved
+from pwcflow.training.objects import place_objects
+from pwcflow.training.sampling import sample_scenes
+from pwcflow.training.scene import HARMONICS, SHAPES, SceneSettings
+
+SETTINGS = SceneSettings()
+CORNERS = np.array([(x, y) for x in (-256, 256) for y in (-192, 192)], float)
+
+
+def sample(count, seed=0, **changes):
+    settings = dataclasses.replace(SETTINGS, **changes)
+    return sample_scenes(np.random.default_rng(seed), count, 3, 2, (480, 640), settings)
+
+
+def matrices(layers):
+    return layers["motion"].astype(float).reshape(*layers.shape, 3, 3)
+
+
+def test_a_plane_moves_as_its_3d_points_are_projected():
+    focal, zoom, (ax, ay, az) = 400.0, 1.1, (0.03, -0.12, 0.2)
+    about_x = [[1, 0, 0], [0, np.cos(ax), -np.sin(ax)], [0, np.sin(ax), np.cos(ax)]]
+    about_y = [[np.cos(ay), 0, np.sin(ay)], [0, 1, 0], [-np.sin(ay), 0, np.cos(ay)]]
+    about_z = [[np.cos(az), -np.sin(az), 0], [np.sin(az), np.cos(az), 0], [0, 0, 1]]
+    rotation = np.array(about_z) @ about_y @ about_x
+    shift = np.array((0.3, -0.1, -0.4))
+    normal, distance = np.array((0.1, 0.5, 1.0)), 6.0  # the plane n . X = 6
+    along, across = np.array((1, 0, -0.1)), np.array((0, 2, -1))  # both at right angles to n
+    for i, j in ((0, 0), (0.7, -0.4), (-1.5, 0.9)):
+        point = np.array((0, 0, distance)) + i * along + j * across
+        assert normal @ point == pytest.approx(distance)
+        before = focal * point[:2] / point[2]
+        x, y, z = rotation @ point + shift
+        after = zoom * focal * np.array((x, y)) / z
+        # 1 / Z = n . X / (Z d) = (n_x x / f + n_y y / f + n_z) / d at the pixel (x, y).
+        plane = np.array((normal[0] / focal, normal[1] / focal, normal[2])) / distance
+        turn = turns(np.array([focal]), np.array([zoom]), np.array([[ax, ay, az]]))
+        travel = np.array((zoom * focal, zoom * focal, 1)) * shift
+        motion = plane_motions(turn[0], travel, plane)
+        assert moved(motion, before) == pytest.approx(after, rel=1e-9)
+        assert depths_inverse(plane, before) == pytest.approx(1 / point[2], rel=1e-9)
+
+
+def test_what_is_twice_as_near_moves_twice_as_far_when_the_camera_steps_aside():
+    planes = np.array([(0, 0, 1), (0, 0, 2), (0.001, 0, 1)])
+    motion = plane_motions(np.eye(3), np.array((8.0, -3.0, 0.0)), planes)
+    shift = moved(motion, np.array((100.0, 50.0))) - (100, 50)
+    # The third plane is at 1 / Z = 1.1 there.
+    assert shift == pytest.approx(np.array([(8, -3), (16, -6), (8.8, -3.3)]))
+
+
+def test_objects_are_nearer_than_the_background_and_the_objects_behind_them():
+    rng = np.random.default_rng(0)
+    backs = random_backs(rng, 200, SETTINGS)
+    farthest = depths_inverse(backs[:, None], CORNERS).min(1)
+    assert farthest.min() > 0.1  # the background's horizon is outside the image
+    assert (farthest < 0.5).mean() > 0.3  # but grounds come near to it
+    present = np.arange(SETTINGS.layers) < rng.integers(1, SETTINGS.layers + 1, (200, 1))
+    places = place_objects(rng, backs, present, SETTINGS)
+    mine = depths_inverse(places.plane, places.centre)
+    assert (mine > depths_inverse(backs[:, None], places.centre))[present].all()
+    both = present[:, 1:]
+    assert (mine[:, 1:] >= mine[:, :-1])[both].all()
+
+
+def test_no_plane_passes_the_camera_and_all_motion_stays_within_bounds():
+    layers = sample(400, solid=1.0, typical_motion=60.0).layers
+    motion = matrices(layers)
+    depth = (motion[..., None, 2, :2] * CORNERS).sum(-1) + motion[..., None, 2, 2]
+    assert depth.min() > 0.2
+    back = motion[:, 0, None]
+    flow = np.linalg.norm(moved(back, CORNERS) - CORNERS, axis=-1)
+    assert flow.max() < 1.05 * SETTINGS.largest_motion
+    assert (flow.max(1) > 100).mean() > 0.05
+
+
+def test_scenes_in_space_have_parallax_zoom_roll_and_stillness():
+    layers = sample(600, solid=1.0).layers
+    motion = matrices(layers)[:, 0]
+    jacobian = motion[:, :2, :2] - motion[:, :2, 2:] * motion[:, 2:, :2]  # at the centre
+    growth = 0.5 * (jacobian[:, 0, 0] + jacobian[:, 1, 1])
+    roll = 0.5 * (jacobian[:, 1, 0] - jacobian[:, 0, 1])
+    assert 0.2 < (growth > 1.01).mean() < 0.6
+    assert (growth < 0.99).mean() > 0.05
+    assert 0.1 < (np.abs(roll) > 0.01).mean() < 0.6
+    still = (motion == np.eye(3)).all((1, 2))
+    assert 0.08 < still.mean() < 0.2  # 10 % of cameras and 3 % of scenes
+
+
+def test_nothing_moves_in_a_frozen_scene():
+    layers = sample(20, frozen=1.0).layers
+    assert (matrices(layers) == np.eye(3)).all()
+    assert not layers["waves"].any()
+
+
+@pytest.fixture(scope="module")
+def attached():
+    """300 parents, 300 children that may be limbs or patches on them, and which of them are."""
+    alone = sample(300, seed=3, layers=2, attached=0.0).layers[:, 1:]
+    objects = alone.copy()
+    everything = dataclasses.replace(SETTINGS, attached=1.0)
+    attach_objects(objects, np.random.default_rng(0), np.full(300, 13.0), everything)
+    parent, child = objects.T
+    joined = (alone["pose"] != objects["pose"]).any(-1)[:, 1]
+    patch = joined & (child["aspect"] == parent["aspect"])
+    assert 0.5 < joined.mean() < 0.8
+    return parent, child, joined & ~patch, patch
+
+
+def in_units(layer, points):
+    """Return points of frame 2 in each layer's own frame, where 1 is its mean outline."""
+    x, y = (points - layer["pose"][:, :2]).T
+    cosine, sine = layer["pose"][:, 2:].T
+    along, across = cosine * x + sine * y, cosine * y - sine * x
+    size = layer["radius"]
+    return np.stack((along / size * layer["aspect"], across / size / layer["aspect"]), -1)
+
+
+def outline(layer, angle):
+    """Return frame-2 points of outlines (N,) in a direction of their own frames."""
+    harmonics = np.arange(2, 2 + HARMONICS)
+    waves = layer["amplitudes"] * np.cos(harmonics * angle + layer["phases"])
+    c, s, e = np.abs(np.cos(angle)), np.abs(np.sin(angle)), layer["exponent"]
+    blob = layer["shape"] == SHAPES.index("blob")
+    out = np.where(blob, 1 + waves.sum(-1), (c**e + s**e) ** (-1 / e))
+    x = out * np.cos(angle) * layer["radius"] / layer["aspect"]
+    y = out * np.sin(angle) * layer["radius"] * layer["aspect"]
+    px, py, cosine, sine = layer["pose"].T
+    return np.stack((px + cosine * x - sine * y, py + sine * x + cosine * y), -1)
+
+
+def relative(child, parent):
+    return matrices(child) @ np.linalg.inv(matrices(parent))
+
+
+def test_a_limb_turns_about_a_joint_that_moves_with_its_parent(attached):
+    parent, child, limb, _ = (values[attached[2]] for values in attached)
+    assert limb.all()
+    length = child["radius"] / child["aspect"]
+    joint = child["pose"][:, :2] - 0.7 * length[:, None] * child["pose"][:, 2:]
+    assert np.linalg.norm(in_units(parent, joint), axis=-1) == pytest.approx(0.7, abs=1e-3)
+    motion = relative(child, parent)
+    motion /= motion[:, 2:, 2:]
+    # Where the parent takes the joint, the limb takes it too; around it, the limb is turned.
+    assert np.abs(moved(motion, joint) - joint).max() < 0.01
+    cosine, sine = motion[:, 0, 0], motion[:, 1, 0]
+    assert np.abs(cosine**2 + sine**2 - 1).max() < 1e-3
+    assert np.abs(np.arcsin(sine)).max() <= 0.61
+    end = child["pose"][:, :2] + length[:, None] * child["pose"][:, 2:]
+    swing = np.linalg.norm(moved(motion, end) - end, axis=-1)
+    assert 2 < np.median(swing) < 13
+    assert (child["waves"] == parent["waves"]).all()
+
+
+def test_a_patch_lies_inside_its_parent_and_slips_a_little(attached):
+    parent, child, _, patch = (values[attached[3]] for values in attached)
+    assert patch.all()
+    for angle in np.linspace(0, 2 * np.pi, 32, endpoint=False):
+        edge = in_units(parent, outline(child, angle))
+        directions = np.arctan2(edge[:, 1], edge[:, 0])
+        harmonics = np.arange(2, 2 + HARMONICS)
+        waves = parent["amplitudes"] * np.cos(harmonics * directions[:, None] + parent["phases"])
+        blob = parent["shape"] == SHAPES.index("blob")
+        e = parent["exponent"][:, None]
+        norm = ((np.abs(edge) ** e).sum(-1)) ** (1 / e[:, 0])
+        out = np.where(blob, np.linalg.norm(edge, axis=-1) / (1 + waves.sum(-1)), norm)
+        assert out.max() <= 1.0
+    centre = child["pose"][:, :2]
+    slip = np.linalg.norm(moved(relative(child, parent), centre) - centre, axis=-1)
+    assert (slip <= 0.3 * child["radius"] + 0.01).all()
+    assert np.median(slip) > 0.3
+    assert (child["waves"] == parent["waves"]).all()
+
+
+def test_chains_of_limbs_hold_together_through_every_link():
+    layers = sample(200, seed=5, solid=0.0, attached=1.0).layers[:, 1:]
+    motion = matrices(layers)
+    chains = 0
+    for objects, motions in zip(layers, motion, strict=True):
+        length = objects["radius"] / objects["aspect"]
+        for i in range(2, len(objects)):
+            first, second = objects[i - 1], objects[i]
+            end = first["pose"][:2] + 0.7 * length[i - 1] * first["pose"][2:]
+            start = second["pose"][:2] - 0.7 * length[i] * second["pose"][2:]
+            if np.abs(end - start).max() > 1e-3 or first["radius"] == 0 or second["radius"] == 0:
+                continue
+            chains += 1
+            before = moved(np.linalg.inv(motions[i - 1]), end)
+            assert moved(motions[i], before) == pytest.approx(end, abs=0.02)
+    assert chains > 20

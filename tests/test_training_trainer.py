@@ -18,6 +18,7 @@ from pwcflow.training import trainer as trainer_module
 from pwcflow.training.checkpoint import load_checkpoint
 from pwcflow.training.flat import flatten
 from pwcflow.training.initial import initial_weights
+from pwcflow.training.muon import FlatMuon
 from pwcflow.training.optimizer import AdamSettings, FlatAdamW
 from pwcflow.training.settings import TrainSettings
 from pwcflow.training.step import TrainingStep
@@ -120,8 +121,11 @@ def test_a_run_that_is_over_is_over_when_resumed(learnt):
     assert (summary.outcome, summary.step, summary.loss) == ("finished", 25, None)
 
 
-def test_sigterm_leaves_a_checkpoint_that_goes_on_bit_for_bit(tmp_path):
-    whole, parts = tiny(tmp_path / "whole", steps=3), tiny(tmp_path / "parts", steps=3)
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_sigterm_leaves_a_checkpoint_that_goes_on_bit_for_bit(tmp_path, optimizer):
+    whole, parts = (
+        tiny(tmp_path / name, steps=3, optimizer=optimizer) for name in ("whole", "parts")
+    )
     train(whole, shifted_textures)
     before = signal.getsignal(signal.SIGTERM)
     assert train(parts, stopping_at(1)).outcome == "interrupted"
@@ -136,6 +140,18 @@ def test_sigterm_leaves_a_checkpoint_that_goes_on_bit_for_bit(tmp_path):
     ours, theirs = (load_checkpoint(run.checkpoint_path).optimizer for run in (parts, whole))
     for slot, tensors in theirs.items():
         assert all(torch.equal(ours[slot][name], tensors[name]) for name in tensors), slot
+
+
+def test_a_run_of_the_other_optimizer_is_not_resumed(learnt):
+    with pytest.raises(WeightsError, match="with the optimizer adamw; resume it with that"):
+        train(replace(learnt[0], optimizer="muon", resume=True), fixed_textures)
+
+
+def test_muon_lowers_the_loss_of_one_pair(tmp_path):
+    settings = tiny(tmp_path, steps=15, peak_lr=1e-3, log_every=5, optimizer="muon")
+    summary = train(settings, fixed_textures)
+    assert summary.loss < lines(tmp_path)[0]["loss"] / 2
+    assert load_weights(summary.weights).state
 
 
 def test_a_run_ends_by_the_clock(tmp_path):
@@ -198,7 +214,15 @@ def test_what_cannot_be_resumed_is_said(tmp_path):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"minutes": 1}, {"steps": None}, {"batch": 0}, {"height": 100}, {"ema": 1}, {"clip": 0}],
+    [
+        {"minutes": 1},
+        {"steps": None},
+        {"batch": 0},
+        {"height": 100},
+        {"ema": 1},
+        {"clip": 0},
+        {"optimizer": "sgd"},
+    ],
     ids=str,
 )
 def test_settings_that_make_no_run_are_refused(tmp_path, wrong):
@@ -222,14 +246,16 @@ def test_initial_flow_is_small_and_upsampled_bilinearly():
     assert not kernel[0, 1].any()
 
 
-def prepared_step(device="cpu"):
+def prepared_step(device="cpu", optimizer="adamw"):
     network = AlignedPwcNet()
     network.set_precision(torch.float16 if device == "cuda" else torch.float32).to(device)
-    optimizer = FlatAdamW(flatten(network), AdamSettings(1e-4, 1.0, 0.999))
-    optimizer.start(align_state(initial_weights(0)))
+    settings = AdamSettings(1e-4, 1.0, 0.999)
+    muon = optimizer == "muon"
+    rule = FlatMuon.of(network, settings) if muon else FlatAdamW(flatten(network), settings)
+    rule.start(align_state(initial_weights(0)))
     source = ShiftedTextures(device)
     source.load(0)
-    return TrainingStep(network, source, optimizer)
+    return TrainingStep(network, source, rule)
 
 
 class Recording(TorchDispatchMode):
@@ -244,9 +270,10 @@ class Recording(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-def test_a_step_asks_the_host_for_nothing():
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_a_step_asks_the_host_for_nothing(optimizer):
     """What makes a tensor of host memory, or a number of a tensor, cannot be captured."""
-    step = prepared_step()
+    step = prepared_step(optimizer=optimizer)
     with Recording() as recording:
         step.find_gradient()
         step.update()
@@ -305,10 +332,12 @@ def test_an_error_in_a_process_is_told_as_in_one(tmp_path):
 
 
 @pytest.mark.gpu
-def test_replayed_graphs_train_like_plain_calls(tmp_path):
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_replayed_graphs_train_like_plain_calls(tmp_path, optimizer):
     losses = []
     for graphs in (True, False):
-        settings = tiny(tmp_path / str(graphs), steps=8, device="cuda", graphs=graphs)
+        changes = {"steps": 8, "device": "cuda", "graphs": graphs, "optimizer": optimizer}
+        settings = tiny(tmp_path / str(graphs), **changes)
         train(settings, shifted_textures)
         losses.append([line["loss"] for line in lines(settings.output)])
         assert all(line["skipped"] == 0 for line in lines(settings.output))
@@ -317,8 +346,9 @@ def test_replayed_graphs_train_like_plain_calls(tmp_path):
 
 
 @pytest.mark.gpu
-def test_a_capture_changes_no_state():
-    step = prepared_step("cuda")
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_a_capture_changes_no_state(optimizer):
+    step = prepared_step("cuda", optimizer)
     before = step.optimizer.state()
     step.capture()
     after = step.optimizer.state()

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
@@ -33,6 +33,12 @@ def _data(text: str, kinds: tuple[str, ...]) -> tuple[str, Path]:
             f"must be KIND:FOLDER, KIND one of {', '.join(kinds)}: {text}", param_hint="'--data'"
         )
     return kind, Path(folder)
+
+
+def _optimizer(name: str) -> str:
+    if name not in ("adamw", "muon"):
+        raise typer.BadParameter(f"must be adamw or muon: {name}")
+    return name
 
 
 def train(
@@ -90,6 +96,12 @@ def train(
     ] = "384x512",
     batch: Annotated[int, typer.Option(min=1, help="Pairs in a step, on each device.")] = 16,
     lr: Annotated[float, typer.Option(help="Highest learning rate.", callback=positive)] = 3e-4,
+    optimizer: Annotated[
+        str,
+        typer.Option(
+            metavar="adamw|muon", help="What turns gradients into steps.", callback=_optimizer
+        ),
+    ] = "adamw",
     robust: Annotated[
         float | None,
         typer.Option(help="Power of the errors, such as 0.4, for a last run.", callback=positive),
@@ -147,7 +159,7 @@ def train(
         from pwcflow.training.run import pairs_of, run_training, scenes_of
         from pwcflow.training.run import preview as write_preview
         from pwcflow.training.scene import SceneSettings
-        from pwcflow.training.settings import TrainSettings
+        from pwcflow.training.settings import OptimizerName, TrainSettings
 
         datasets = [_data(text, KINDS) for text in data or []]
         scenes = SceneSettings(
@@ -179,6 +191,7 @@ def train(
                 width=width,
                 steps=steps,
                 minutes=minutes,
+                optimizer=cast("OptimizerName", optimizer),
                 peak_lr=lr,
                 q=robust,
                 seed=seed,

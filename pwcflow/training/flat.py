@@ -1,6 +1,6 @@
 """A network's parameters in one tensor, so that a handful of kernels update them all."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -57,11 +57,12 @@ class FlatParameters:
         torch._foreach_copy_(self.gradients, list(gradients))
 
 
-def flatten(network: nn.Module) -> list[FlatParameters]:
-    """Move all parameters of a network into one flat tensor for each dtype."""
+def flatten(network: nn.Module, names: Collection[str] | None = None) -> list[FlatParameters]:
+    """Move a network's parameters, or only the named ones, into one flat tensor for each dtype."""
     by_dtype: dict[torch.dtype, dict[str, nn.Parameter]] = {}
     for name, parameter in network.named_parameters():
-        by_dtype.setdefault(parameter.dtype, {})[name] = parameter
+        if names is None or name in names:
+            by_dtype.setdefault(parameter.dtype, {})[name] = parameter
     return [FlatParameters(parameters) for parameters in by_dtype.values()]
 
 

@@ -92,11 +92,22 @@ class FlatAdamW:
 
     def _update(self, index: int, factor: Tensor, used: Tensor, averaging: Tensor) -> None:
         part, gradient = self.parts[index], self._gradients[index]
-        weights, average, first, second = (self._flats[slot][index] for slot in SLOTS)
-        # With `used` 0 the gradient is 0, and each line below leaves its target as it is.
+        weights, average = self._flats["weights"][index], self._flats["average"][index]
+        # If the gradient is not finite it is replaced by 0, and `used` and `averaging` are 0: each
+        # line below leaves its target as it is.
         zero = part.gradient.new_zeros(())
         torch.where(self.finite, part.gradient, zero, out=part.gradient)
         torch.mul(part.gradient, factor, out=gradient)
+        self._change(index, gradient, used)
+        part.values.copy_(weights)
+        average.lerp_(weights, averaging)
+
+    def _change(self, index: int, gradient: Tensor, used: Tensor) -> None:
+        """Update the weights of a part; `gradient`, which is clipped, may be overwritten.
+
+        With `used` 0 the gradient is 0, and nothing may change.
+        """
+        weights, _, first, second = (self._flats[slot][index] for slot in SLOTS)
         first.lerp_(gradient, ((1.0 - BETAS[0]) * used).float())
         second.lerp_(gradient.square_(), ((1.0 - BETAS[1]) * used).float())
         count = self.updates.clamp(min=1.0)
@@ -105,8 +116,6 @@ class FlatAdamW:
         weights.mul_((1.0 - self.rate * self._settings.weight_decay * used).float())
         direction = first / second.sqrt().add_((EPSILON * root).float())
         weights.addcmul_(direction, -size.float())
-        part.values.copy_(weights)
-        average.lerp_(weights, averaging)
 
     def _decay(self) -> Tensor:
         """Return the average's decay, which grows with the updates: it forgets where it began."""

@@ -2,11 +2,12 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pwcflow.network import check_size
 
 Outcome = Literal["finished", "interrupted", "diverged"]
+OptimizerName = Literal["adamw", "muon"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +24,8 @@ class TrainSettings:
     """Length of the run; give this or `minutes`."""
     minutes: float | None = None
     """Length of the run without its preparations; a resumed run has what is left."""
+    optimizer: OptimizerName = "adamw"
+    """What turns gradients into steps: `FlatAdamW` or `FlatMuon`."""
     peak_lr: float = 3e-4
     warm_share: float = 0.05
     """Share of the run in which the learning rate rises."""
@@ -67,6 +70,8 @@ class TrainSettings:
         for name in ("warm_share", "ema"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be in 0..1, and not 1: {getattr(self, name)}")
+        if self.optimizer not in get_args(OptimizerName):
+            raise ValueError(f"optimizer must be adamw or muon: {self.optimizer}")
         check_size(self.height, self.width)
 
     @property

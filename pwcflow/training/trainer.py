@@ -11,7 +11,7 @@ from torch.multiprocessing.spawn import ProcessExitedException, start_processes
 
 from pwcflow.aligned import IMAGE_CHANNELS, IMAGE_GAP, AlignedPwcNet, align_state
 from pwcflow.device import find_device
-from pwcflow.errors import OutputError, PwcFlowError
+from pwcflow.errors import OutputError, PwcFlowError, WeightsError
 from pwcflow.outputs import make_folder
 from pwcflow.training.checkpoint import (
     Checkpoint,
@@ -23,6 +23,7 @@ from pwcflow.training.flat import flatten
 from pwcflow.training.initial import initial_weights
 from pwcflow.training.interruption import Interruption, catching_interruptions
 from pwcflow.training.log import RunLog
+from pwcflow.training.muon import FlatMuon
 from pwcflow.training.optimizer import AdamSettings, FlatAdamW
 from pwcflow.training.ranks import (
     Ranks,
@@ -91,8 +92,7 @@ class _Run:
         self._settings = settings
         self._ranks = ranks
         network = _network(ranks.device)
-        constants = AdamSettings(settings.weight_decay, settings.clip, settings.ema)
-        self._optimizer = FlatAdamW(flatten(network), constants)
+        self._optimizer = _optimizer(settings, network)
         self._step, self._pairs, self._seconds_before = 0, 0, 0.0
         self._start_or_resume()
         ranks.copy_first(self._optimizer.flats())
@@ -138,6 +138,7 @@ class _Run:
         settings = self._settings
         if settings.resume:
             checkpoint = load_checkpoint(settings.checkpoint_path)
+            _check_optimizer(settings, checkpoint)
             self._optimizer.restore(checkpoint.optimizer)
             self._step, self._pairs = checkpoint.step, checkpoint.pairs
             self._seconds_before = checkpoint.seconds
@@ -259,6 +260,23 @@ def _network(device: torch.device) -> AlignedPwcNet:
         network = AlignedPwcNet()
     network.set_precision(torch.float16 if device.type == "cuda" else torch.float32)
     return network.to(device)
+
+
+def _optimizer(settings: TrainSettings, network: AlignedPwcNet) -> FlatAdamW:
+    constants = AdamSettings(settings.weight_decay, settings.clip, settings.ema)
+    if settings.optimizer == "muon":
+        return FlatMuon.of(network, constants)
+    return FlatAdamW(flatten(network), constants)
+
+
+def _check_optimizer(settings: TrainSettings, checkpoint: Checkpoint) -> None:
+    """Refuse moments that mean something else to the optimizer of the settings."""
+    before = checkpoint.settings.get("optimizer", "adamw")  # the only one there was at first
+    if before != settings.optimizer:
+        raise WeightsError(
+            f"{settings.checkpoint_path} is of a run with the optimizer {before}; resume it with "
+            f"that, not {settings.optimizer}, or give it as initial weights of another run"
+        )
 
 
 def _run_processes(settings: TrainSettings, make_renderer: MakeRenderer) -> Summary:

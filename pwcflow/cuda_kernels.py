@@ -4,19 +4,37 @@ The only file that imports CuPy, and only when a kernel is wanted: everything el
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 logger = logging.getLogger(__name__)
 
 Dim3 = tuple[int, int, int]
-Kernel = Callable[[Dim3, Dim3, tuple[np.generic, ...]], None]
+Argument = Tensor | np.generic | npt.NDArray[Any]
+
+_STRIDES = np.dtype([(axis, np.int64) for axis in "nchw"])
+
+PACK_BYTES = 16
+"""What a thread loads or stores at a time where memory allows it."""
+
+
+class Kernel(Protocol):
+    """A compiled kernel, as CuPy has it."""
+
+    max_dynamic_shared_size_bytes: int
+
+    def __call__(
+        self, grid: Dim3, block: Dim3, arguments: tuple[Any, ...], *, shared_mem: int = 0
+    ) -> None:
+        """Queue it on CuPy's current stream."""
 
 
 @cache  # for the life of the process: unloading a module would break a captured graph
@@ -55,7 +73,12 @@ def load_kernels(
 
 
 def launch(
-    kernel: Kernel, blocks: int, block: Dim3, arguments: Sequence[Tensor | np.generic]
+    kernel: Kernel,
+    blocks: int,
+    block: Dim3,
+    arguments: Sequence[Argument],
+    *,
+    shared_bytes: int = 0,
 ) -> None:
     """Queue a kernel on PyTorch's current stream; returns before it has run.
 
@@ -63,8 +86,10 @@ def launch(
         kernel: from `load_kernels`, for the device of the tensors.
         blocks: size of the one-dimensional grid, above 0.
         block: threads of a block.
-        arguments: tensors, all on one device, passed as pointers; and numpy scalars of the exact
-            types of the kernel's parameters.
+        arguments: tensors, all on one device, passed as pointers; numpy scalars of the exact
+            types of the kernel's parameters; and numpy arrays of one element, passed by value,
+            such as structs.
+        shared_bytes: shared memory of a block, beside what the kernel declares.
     """
     import cupy
 
@@ -79,12 +104,33 @@ def launch(
         cupy.cuda.Device(device.index),
         cupy.cuda.Stream.from_external(stream),
     ):
-        kernel((blocks, 1, 1), block, values)
+        if shared_bytes > kernel.max_dynamic_shared_size_bytes:
+            kernel.max_dynamic_shared_size_bytes = shared_bytes
+        kernel((blocks, 1, 1), block, values, shared_mem=shared_bytes)
 
 
 def int32(*values: int) -> tuple[np.int32, ...]:
     """Return sizes as the kernels' C ints; numpy refuses what does not fit."""
     return tuple(np.int32(value) for value in values)
+
+
+def strides(tensor: Tensor) -> npt.NDArray[np.void]:
+    """Return the strides of a tensor (N, C, H, W) as the kernels' struct of that name."""
+    return np.array(tensor.stride(), _STRIDES)
+
+
+def fits_packs(tensor: Tensor) -> bool:
+    """Return whether the channels of (N, C, H, W) lie together, each pixel's from a whole pack on.
+
+    Whether C itself is a multiple of a pack is for the caller to see to.
+    """
+    width = PACK_BYTES // tensor.element_size()
+    n, c, h, w = tensor.stride()
+    return (
+        c == 1
+        and not any(stride % width for stride in (n, h, w))
+        and tensor.data_ptr() % PACK_BYTES == 0
+    )
 
 
 def ceil_div(dividend: int, divisor: int) -> int:

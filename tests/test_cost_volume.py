@@ -4,8 +4,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from pwcflow.ops import cost_volume
-from pwcflow.ops.cost_volume import _cost_volume, _cost_volume_backward
+from pwcflow.ops import cost_volume, leaky_cost_volume
+from pwcflow.ops.cost_volume import (
+    _cost_volume,
+    _cost_volume_backward,
+    _leaky_cost_volume,
+)
 
 from .features import DEVICES, SHAPES, TOLERANCES, features, relative_error
 
@@ -61,36 +65,84 @@ def test_equals_the_definition_and_the_gradients_autograd_finds_for_it(shape, dt
     assert volume.dtype == first.grad.dtype == second.grad.dtype == dtype
 
 
-def _views(shape, device):
+def _views(shape, device, dtype):
     """Views that hold the same values as their contiguous copies, under other strides."""
     n, c, h, w = shape
-    big_first, big_second = features((n, c + 1, h, w), device, torch.float32)
+    big_first, big_second = features((n, c + 1, h, w), device, dtype)
     yield "cut off a channel", big_first[:, :-1], big_second[:, :-1]
-    first, second = features((n, h, w, c), device, torch.float32)
+    first, second = features((n, h, w, c), device, dtype)
     yield "permuted", first.permute(0, 3, 1, 2), second.permute(0, 3, 1, 2)
-    first, second = features(shape, device, torch.float32)
+    first, second = features((n, h, w, c + 24), device, dtype)
+    yield "some channels", *(t.permute(0, 3, 1, 2)[:, 16:-8] for t in (first, second))
+    yield "some channels, askew", *(t.permute(0, 3, 1, 2)[:, 1:-23] for t in (first, second))
+    first, second = features(shape, device, dtype)
     yield (
         "channels last",
         first.contiguous(memory_format=torch.channels_last),
         second.contiguous(memory_format=torch.channels_last),
     )
-    first, second = features((n, c, 2 * h + 1, 3 * w), device, torch.float32)
+    first, second = features((n, c, 2 * h + 1, 3 * w), device, dtype)
     yield "strided crop", first[:, :, 1::2, ::3], second[:, :, 1::2, ::3]
-    first, second = features((1, c, h, 1), device, torch.float32)
+    first, second = features((1, c, h, 1), device, dtype)
     yield "expanded", first.expand(n, c, h, w), second.expand(n, c, h, w)
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_non_contiguous_batches_give_what_their_contiguous_copies_give(device):
-    for name, first, second in _views((2, 35, 6, 11), device):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+@pytest.mark.parametrize("shape", [(2, 35, 6, 11), (2, 40, 21, 50)], ids=str)
+def test_non_contiguous_batches_give_what_their_contiguous_copies_give(shape, dtype, device):
+    for name, first, second in _views(shape, device, dtype):
         assert not (first.is_contiguous() and second.is_contiguous()), name
         expected = cost_volume(first.contiguous(), second.contiguous())
-        assert relative_error(cost_volume(first, second), expected) < 1e-6, name
-        grad = torch.randn_like(expected).transpose(2, 3).contiguous().transpose(2, 3)
-        actual = _cost_volume_backward(grad, first, second)
-        wanted = _cost_volume_backward(grad.contiguous(), first.contiguous(), second.contiguous())
-        for one, other in zip(actual, wanted, strict=True):
-            assert relative_error(one, other) < 1e-6, name
+        assert relative_error(cost_volume(first, second), expected) < TOLERANCES[dtype], name
+        for grad in (
+            torch.randn_like(expected).transpose(2, 3).contiguous().transpose(2, 3),
+            torch.randn_like(expected).contiguous(memory_format=torch.channels_last),
+        ):
+            actual = _cost_volume_backward(grad, first, second)
+            wanted = _cost_volume_backward(
+                grad.contiguous(), first.contiguous(), second.contiguous()
+            )
+            for one, other in zip(actual, wanted, strict=True):
+                assert relative_error(one, other) < TOLERANCES[dtype], name
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize("shape", [(1, 196, 7, 17), (2, 40, 33, 65), (3, 5, 2, 3)], ids=str)
+@pytest.mark.parametrize("copied", [False, True])
+@pytest.mark.parametrize("channels", [81, 88])
+@pytest.mark.parametrize("offset", [0, 8, 3])
+def test_a_leaky_volume_is_written_into_some_channels_only(
+    shape, dtype, device, channels, copied, offset
+):
+    n, c, h, w = shape
+    first, second = features(shape, device, dtype)
+    if copied:
+        channels = 88 + c
+    for layout in (torch.channels_last, torch.contiguous_format):
+        first, second = (
+            first.contiguous(memory_format=layout),
+            second.contiguous(memory_format=layout),
+        )
+        whole = torch.full((n, channels + 16, h, w), 7.0, dtype=dtype, device=device)
+        whole = whole.contiguous(memory_format=layout)
+        leaky_cost_volume(first, second, 0.1, whole[:, offset : offset + channels])
+        expected = shifted_products(first.cpu().double(), second.cpu().double())
+        expected = torch.where(expected > 0, expected, 0.1 * expected)
+        actual = whole[:, offset : offset + 81]
+        assert relative_error(actual, expected) <= TOLERANCES[dtype]
+        assert (whole[:, offset + 81 : offset + min(channels, 88)] == 0).all()
+        if copied:
+            assert torch.equal(whole[:, offset + 88 : offset + channels], first)
+        assert (whole[:, :offset] == 7).all()
+        assert (whole[:, offset + channels :] == 7).all()
+
+
+def test_where_a_leaky_volume_cannot_go_is_named():
+    first, second = features((1, 3, 4, 5), "cpu", torch.float32)
+    with pytest.raises(ValueError, match=r"\(1, 81, 4, 5\), \(1, 88, 4, 5\).*\(1, 80, 4, 5\)"):
+        leaky_cost_volume(first, second, 0.1, torch.zeros(1, 80, 4, 5))
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -106,6 +158,8 @@ def test_opcheck_of_both_operators(device, requires_grad):
     torch.library.opcheck(_cost_volume, (first, second))
     grad = torch.randn(2, 81, 4, 5, device=device)
     torch.library.opcheck(_cost_volume_backward, (grad, first.detach(), second.detach()))
+    out = torch.zeros(2, 88, 4, 5, device=device)
+    torch.library.opcheck(_leaky_cost_volume, (first.detach(), second.detach(), 0.1, out))
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,30 @@
 """The network's own PyTorch operators, with CPU and CUDA kernels.
 
-`pwcflow::cost_volume`, and `pwcflow::bias_leaky_relu` for what follows a convolution.
+`pwcflow::cost_volume`, and `pwcflow::bias_leaky_relu` for what follows a convolution; for inference
+`pwcflow::prepare_images`, `pwcflow::warp_features`, `pwcflow::upsample_flow` and
+`pwcflow::finish_flow`.
 """
 
-from pwcflow.ops.bias_leaky_relu import bias_leaky_relu
-from pwcflow.ops.cost_volume import cost_volume
-from pwcflow.ops.reference import COST_VOLUME_CHANNELS, MAX_DISPLACEMENT
+from pwcflow.ops.bias_leaky_relu import bias_leaky_relu, bias_leaky_relu_, bias_leaky_relu_backward
+from pwcflow.ops.cost_volume import cost_volume, cost_volume_backward, leaky_cost_volume
+from pwcflow.ops.image import finish_flow, prepare_images
+from pwcflow.ops.reference import ALIGNED_CHANNELS, COST_VOLUME_CHANNELS, MAX_DISPLACEMENT
+from pwcflow.ops.upsample import PACKED_CHANNELS, upsample_flow
+from pwcflow.ops.warp import warp_features
 
-__all__ = ["COST_VOLUME_CHANNELS", "MAX_DISPLACEMENT", "bias_leaky_relu", "cost_volume"]
+__all__ = [
+    "ALIGNED_CHANNELS",
+    "COST_VOLUME_CHANNELS",
+    "MAX_DISPLACEMENT",
+    "PACKED_CHANNELS",
+    "bias_leaky_relu",
+    "bias_leaky_relu_",
+    "bias_leaky_relu_backward",
+    "cost_volume",
+    "cost_volume_backward",
+    "finish_flow",
+    "leaky_cost_volume",
+    "prepare_images",
+    "upsample_flow",
+    "warp_features",
+]

@@ -54,11 +54,12 @@ struct Place {
     __device__ long long pixel_step() const { return static_cast<long long>(chunks) * rows; }
 };
 
-// y = leaky_relu(x + bias).
+// y = leaky_relu(x + bias). From pixel to pixel of `x` it is `x_stride` elements, of `y` `y_stride`;
+// the two may be the same tensor.
 template <typename T, int WIDTH>
-__device__ void bias_leaky_relu(const T* __restrict__ x, const T* __restrict__ bias,
-                                T* __restrict__ y, typename Sum<T>::type slope, long long pixels,
-                                int channels) {
+__device__ void bias_leaky_relu(const T* x, const T* __restrict__ bias, T* y,
+                                typename Sum<T>::type slope, long long x_stride,
+                                long long y_stride, long long pixels, int channels) {
     using S = typename Sum<T>::type;
     using P = Pack<T, WIDTH>;
     const Place place(channels / WIDTH);
@@ -68,24 +69,24 @@ __device__ void bias_leaky_relu(const T* __restrict__ x, const T* __restrict__ b
 #pragma unroll
     for (int i = 0; i < WIDTH; ++i) added[i] = static_cast<S>(bias[c + i]);
     for (long long pixel = place.first_pixel(); pixel < pixels; pixel += place.pixel_step()) {
-        P pack = *reinterpret_cast<const P*>(x + pixel * channels + c);
+        P pack = *reinterpret_cast<const P*>(x + pixel * x_stride + c);
 #pragma unroll
         for (int i = 0; i < WIDTH; ++i) {
             const S sum = static_cast<S>(pack.values[i]) + added[i];
             pack.values[i] = static_cast<T>(sum > S(0) ? sum : sum * slope);
         }
-        *reinterpret_cast<P*>(y + pixel * channels + c) = pack;
+        *reinterpret_cast<P*>(y + pixel * y_stride + c) = pack;
     }
 }
 
 // grad_x = grad where y > 0, else grad * slope; partial (C, chunks) = the sums of grad_x over the
-// pixels of each chunk. From pixel to pixel of `grad` it is `grad_stride` elements.
+// pixels of each chunk. From pixel to pixel of `grad` it is `grad_stride` elements, of `y` `y_stride`.
 template <typename T, int WIDTH>
 __device__ void bias_leaky_relu_backward(const T* __restrict__ grad, const T* __restrict__ y,
                                          T* __restrict__ grad_x,
                                          typename Sum<T>::type* __restrict__ partial,
                                          typename Sum<T>::type slope, long long grad_stride,
-                                         long long pixels, int channels) {
+                                         long long y_stride, long long pixels, int channels) {
     using S = typename Sum<T>::type;
     using P = Pack<T, WIDTH>;
     __shared__ S sums[WIDTH][THREADS];
@@ -95,7 +96,7 @@ __device__ void bias_leaky_relu_backward(const T* __restrict__ grad, const T* __
     if (!place.idle) {
         for (long long pixel = place.first_pixel(); pixel < pixels; pixel += place.pixel_step()) {
             P pack = *reinterpret_cast<const P*>(grad + pixel * grad_stride + c);
-            const P sign = *reinterpret_cast<const P*>(y + pixel * channels + c);
+            const P sign = *reinterpret_cast<const P*>(y + pixel * y_stride + c);
 #pragma unroll
             for (int i = 0; i < WIDTH; ++i) {
                 S value = static_cast<S>(pack.values[i]);
@@ -128,17 +129,17 @@ __device__ void bias_leaky_relu_backward(const T* __restrict__ grad, const T* __
 }
 
 template <typename T>
-__global__ void bias_leaky_relu_packs(const T* __restrict__ x, const T* __restrict__ bias,
-                                      T* __restrict__ y, typename Sum<T>::type slope,
-                                      long long pixels, int channels) {
-    bias_leaky_relu<T, PACK_WIDTH<T>>(x, bias, y, slope, pixels, channels);
+__global__ void bias_leaky_relu_packs(const T* x, const T* __restrict__ bias, T* y,
+                                      typename Sum<T>::type slope, long long x_stride,
+                                      long long y_stride, long long pixels, int channels) {
+    bias_leaky_relu<T, PACK_WIDTH<T>>(x, bias, y, slope, x_stride, y_stride, pixels, channels);
 }
 
 template <typename T>
-__global__ void bias_leaky_relu_scalars(const T* __restrict__ x, const T* __restrict__ bias,
-                                        T* __restrict__ y, typename Sum<T>::type slope,
-                                        long long pixels, int channels) {
-    bias_leaky_relu<T, 1>(x, bias, y, slope, pixels, channels);
+__global__ void bias_leaky_relu_scalars(const T* x, const T* __restrict__ bias, T* y,
+                                      typename Sum<T>::type slope, long long x_stride,
+                                      long long y_stride, long long pixels, int channels) {
+    bias_leaky_relu<T, 1>(x, bias, y, slope, x_stride, y_stride, pixels, channels);
 }
 
 template <typename T>
@@ -146,9 +147,9 @@ __global__ void bias_leaky_relu_backward_packs(const T* __restrict__ grad, const
                                                T* __restrict__ grad_x,
                                                typename Sum<T>::type* __restrict__ partial,
                                                typename Sum<T>::type slope, long long grad_stride,
-                                               long long pixels, int channels) {
-    bias_leaky_relu_backward<T, PACK_WIDTH<T>>(grad, y, grad_x, partial, slope, grad_stride, pixels,
-                                               channels);
+                                               long long y_stride, long long pixels, int channels) {
+    bias_leaky_relu_backward<T, PACK_WIDTH<T>>(grad, y, grad_x, partial, slope, grad_stride,
+                                               y_stride, pixels, channels);
 }
 
 template <typename T>
@@ -156,8 +157,10 @@ __global__ void bias_leaky_relu_backward_scalars(const T* __restrict__ grad,
                                                  const T* __restrict__ y, T* __restrict__ grad_x,
                                                  typename Sum<T>::type* __restrict__ partial,
                                                  typename Sum<T>::type slope, long long grad_stride,
-                                                 long long pixels, int channels) {
-    bias_leaky_relu_backward<T, 1>(grad, y, grad_x, partial, slope, grad_stride, pixels, channels);
+                                                 long long y_stride, long long pixels,
+                                                 int channels) {
+    bias_leaky_relu_backward<T, 1>(grad, y, grad_x, partial, slope, grad_stride, y_stride, pixels,
+                                   channels);
 }
 
 // partial (C, chunks) -> grad_bias (C). A block owns one channel.

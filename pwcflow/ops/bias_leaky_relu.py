@@ -1,4 +1,4 @@
-"""The operators `pwcflow::bias_leaky_relu` and `pwcflow::bias_leaky_relu_backward`.
+"""The operators `pwcflow::bias_leaky_relu`, `..._` in place, and `..._backward`.
 
 What follows a convolution in one pass over its output, and the gradient of it in one more. PyTorch
 takes two passes forward, two backward, and is slow at the gradient of the bias.
@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pwcflow.cuda_kernels import Kernel, ceil_div, launch, load_kernels
-from pwcflow.ops.dtypes import SCALAR_TYPES, check_dtype, sum_dtype
+from pwcflow.ops.dtypes import SCALAR_TYPES, check_dtype, layout_of, sum_dtype
 
 THREADS = 256
 """Of a block, as in bias_leaky_relu.cu."""
@@ -45,6 +45,21 @@ def bias_leaky_relu(x: Tensor, bias: Tensor, slope: float) -> Tensor:
     Raises:
         ValueError: the shapes, dtypes, devices or the slope are not what is described above.
     """
+    _check(x, bias, slope)
+    y: Tensor = _bias_leaky_relu(x, bias, slope)
+    return y
+
+
+def bias_leaky_relu_(x: Tensor, bias: Tensor, slope: float) -> None:
+    """Make LeakyReLU of x + bias of `x`; has no gradient.
+
+    Takes what `bias_leaky_relu` takes; `x` may be some channels of a larger tensor.
+    """
+    _check(x, bias, slope)
+    torch.ops.pwcflow.bias_leaky_relu_(x, bias, slope)
+
+
+def _check(x: Tensor, bias: Tensor, slope: float) -> None:
     if x.ndim != 4 or bias.shape != x.shape[1:2]:
         raise ValueError(
             "x and bias must have the shapes (N, C, H, W) and (C,), but they are "
@@ -58,15 +73,28 @@ def bias_leaky_relu(x: Tensor, bias: Tensor, slope: float) -> Tensor:
     check_dtype(x)
     if not slope > 0:
         raise ValueError(f"slope must be above 0, but it is {slope}")
-    y: Tensor = _bias_leaky_relu(x, bias, slope)
-    return y
+
+
+def bias_leaky_relu_backward(grad: Tensor, y: Tensor, slope: float) -> tuple[Tensor, Tensor]:
+    """Return the gradients of `x` and `bias` of `bias_leaky_relu`, whose result was `y`.
+
+    Args:
+        grad: gradient of the result, (N, C, H, W), any strides.
+        y: the result, likewise.
+        slope: of the LeakyReLU.
+
+    Returns:
+        (N, C, H, W) without gaps, in the layout of `y`, and (C,).
+    """
+    gradients: tuple[Tensor, Tensor] = _bias_leaky_relu_backward(grad, y, slope)
+    return gradients
 
 
 def _plain(x: Tensor, bias: Tensor, slope: float) -> Tensor:
     """Return the operator's result in plain PyTorch."""
     dtype = sum_dtype(x)
     y = F.leaky_relu(x.to(dtype) + bias.to(dtype).view(-1, 1, 1), slope)
-    return y.to(x.dtype).contiguous(memory_format=_layout(x))
+    return y.to(x.dtype).contiguous(memory_format=layout_of(x))
 
 
 def _plain_backward(grad: Tensor, y: Tensor, slope: float) -> tuple[Tensor, Tensor]:
@@ -74,7 +102,7 @@ def _plain_backward(grad: Tensor, y: Tensor, slope: float) -> tuple[Tensor, Tens
     grad = grad.to(sum_dtype(y))
     grad_x = torch.where(y > 0, grad, grad * slope)
     grad_bias = grad_x.sum((0, 2, 3))
-    return grad_x.to(y.dtype).contiguous(memory_format=_layout(y)), grad_bias.to(y.dtype)
+    return grad_x.to(y.dtype).contiguous(memory_format=layout_of(y)), grad_bias.to(y.dtype)
 
 
 torch.library.define("pwcflow::bias_leaky_relu", "(Tensor x, Tensor bias, float slope) -> Tensor")
@@ -82,6 +110,7 @@ torch.library.define(
     "pwcflow::bias_leaky_relu_backward",
     "(Tensor grad, Tensor y, float slope) -> (Tensor, Tensor)",
 )
+torch.library.define("pwcflow::bias_leaky_relu_", "(Tensor(a!) x, Tensor bias, float slope) -> ()")
 torch.library.impl("pwcflow::bias_leaky_relu", "cpu")(_plain)
 torch.library.impl("pwcflow::bias_leaky_relu_backward", "cpu")(_plain_backward)
 
@@ -92,15 +121,47 @@ def _on_gpu(x: Tensor, bias: Tensor, slope: float) -> Tensor:
     if kernels is None:
         return _plain(x, bias, slope)
     y = torch.empty_like(x, memory_format=torch.channels_last)
-    width = _pack_width(_matrix(x))
+    _launch_forward(kernels, x, bias, slope, y)
+    return y
+
+
+def _plain_in_place(x: Tensor, bias: Tensor, slope: float) -> None:
+    """Do to `x` what the operator does, in plain PyTorch."""
+    x.copy_(_plain(x, bias, slope))
+
+
+torch.library.impl("pwcflow::bias_leaky_relu_", "cpu")(_plain_in_place)
+
+
+@torch.library.impl("pwcflow::bias_leaky_relu_", "cuda")
+def _in_place_on_gpu(x: Tensor, bias: Tensor, slope: float) -> None:
+    kernels = _kernels(x)
+    if kernels is None:
+        _plain_in_place(x, bias, slope)
+    else:
+        _launch_forward(kernels, x, bias, slope, x)
+
+
+def _launch_forward(
+    kernels: dict[str, Kernel], x: Tensor, bias: Tensor, slope: float, y: Tensor
+) -> None:
+    pixels_of_x, pixels_of_y = _matrix(x), _matrix(y)
+    width = min(_pack_width(pixels_of_x), _pack_width(pixels_of_y))
     groups, chunks = _grid(y, width, FORWARD_BLOCKS)
     launch(
         kernels["bias_leaky_relu_packs" if width > 1 else "bias_leaky_relu_scalars"],
         groups * chunks,
         (THREADS, 1, 1),
-        (x, bias.contiguous(), y, _scalar(slope, y), *_sizes(y)),
+        (
+            x,
+            bias.contiguous(),
+            y,
+            _scalar(slope, y),
+            np.int64(pixels_of_x.stride(0)),
+            np.int64(pixels_of_y.stride(0)),
+            *_sizes(y),
+        ),
     )
-    return y
 
 
 @torch.library.impl("pwcflow::bias_leaky_relu_backward", "cuda")
@@ -110,8 +171,8 @@ def _backward_on_gpu(grad: Tensor, y: Tensor, slope: float) -> tuple[Tensor, Ten
         return _plain_backward(grad, y, slope)
     c = y.shape[1]
     grad_x = torch.empty_like(y, memory_format=torch.channels_last)
-    grad = _matrix(grad)
-    width = min(_pack_width(grad), _pack_width(_matrix(y)))
+    grad, signs = _matrix(grad), _matrix(y)
+    width = min(_pack_width(grad), _pack_width(signs))
     groups, chunks = _grid(y, width, BACKWARD_BLOCKS)
     partial = y.new_empty((c, chunks), dtype=sum_dtype(y))
     launch(
@@ -120,7 +181,16 @@ def _backward_on_gpu(grad: Tensor, y: Tensor, slope: float) -> tuple[Tensor, Ten
         ],
         groups * chunks,
         (THREADS, 1, 1),
-        (grad, y, grad_x, partial, _scalar(slope, y), np.int64(grad.stride(0)), *_sizes(y)),
+        (
+            grad,
+            signs,
+            grad_x,
+            partial,
+            _scalar(slope, y),
+            np.int64(grad.stride(0)),
+            np.int64(signs.stride(0)),
+            *_sizes(y),
+        ),
     )
     grad_bias = y.new_empty(c)
     launch(
@@ -133,14 +203,19 @@ def _backward_on_gpu(grad: Tensor, y: Tensor, slope: float) -> tuple[Tensor, Ten
 
 
 def _fake(x: Tensor, bias: Tensor, slope: float) -> Tensor:
-    return torch.empty_like(x, memory_format=_layout(x))
+    return torch.empty_like(x, memory_format=layout_of(x))
+
+
+def _fake_in_place(x: Tensor, bias: Tensor, slope: float) -> None:
+    """Nothing is returned."""
 
 
 def _fake_backward(grad: Tensor, y: Tensor, slope: float) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(y, memory_format=_layout(y)), y.new_empty(y.shape[1])
+    return torch.empty_like(y, memory_format=layout_of(y)), y.new_empty(y.shape[1])
 
 
 torch.library.register_fake("pwcflow::bias_leaky_relu", _fake)
+torch.library.register_fake("pwcflow::bias_leaky_relu_", _fake_in_place)
 torch.library.register_fake("pwcflow::bias_leaky_relu_backward", _fake_backward)
 
 _bias_leaky_relu = torch.ops.pwcflow.bias_leaky_relu.default
@@ -160,13 +235,6 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
 
 
 torch.library.register_autograd("pwcflow::bias_leaky_relu", _backward, setup_context=_save)
-
-
-def _layout(tensor: Tensor) -> torch.memory_format:
-    """Return the layout of what is computed from `tensor`."""
-    if tensor.is_contiguous(memory_format=torch.channels_last):
-        return torch.channels_last
-    return torch.contiguous_format
 
 
 def _matrix(tensor: Tensor) -> Tensor:
@@ -219,7 +287,7 @@ def _kernels(tensor: Tensor) -> dict[str, Kernel] | None:
 
     Compiles them on the first call for a dtype, which must not happen inside a CUDA-graph capture.
     """
-    if not tensor.numel() or _layout(tensor) != torch.channels_last:
+    if not tensor.numel() or layout_of(tensor) != torch.channels_last:
         return None
     symbols = {name: f"{name}<{SCALAR_TYPES[tensor.dtype]}>" for name in KERNELS}
     kernels = load_kernels(

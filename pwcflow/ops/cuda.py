@@ -1,26 +1,57 @@
 """The cost volume on a GPU: what cost_volume.cu is launched with."""
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from pwcflow.cuda_kernels import Kernel, ceil_div, int32, launch, load_kernels
-from pwcflow.ops.dtypes import SCALAR_TYPES
-from pwcflow.ops.reference import COST_VOLUME_CHANNELS, MAX_DISPLACEMENT
+from pwcflow.cuda_kernels import (
+    Kernel,
+    ceil_div,
+    fits_packs,
+    int32,
+    launch,
+    load_kernels,
+    strides,
+)
+from pwcflow.ops.dtypes import SCALAR_TYPES, empty_like_layout
+from pwcflow.ops.reference import ALIGNED_CHANNELS, MAX_DISPLACEMENT
 
 # Each kernel's tile and block, as the comment above it in cost_volume.cu says.
+TILE = 16
+SPAN = TILE + 2 * MAX_DISPLACEMENT
+FORWARD_KERNELS = {4: ("cost_volume_large", 1), 1: ("cost_volume_small", 8)}
+"""By the rows of a block: the kernel, and among how many threads it splits a pixel's channels."""
+FORWARD_WORKERS = 36
+CHUNK_BYTES = {1: 128, 8: 256}
+"""Of the channels that pass through shared memory at a time, by that number of threads."""
+HALVES_KERNELS = {
+    4: "cost_volume_large_halves",
+    2: "cost_volume_medium_halves",
+    1: "cost_volume_small_halves",
+}
+HALVES_THREADS = 32 * 9
+HALVES_GRADIENT_ROWS, HALVES_GRADIENT_CHANNELS, HALVES_GRADIENT_THREADS = 2, 64, 256
 REARRANGE_TILE = 32
 REARRANGE_BLOCK = (32, 8, 1)
-FORWARD_TILE = 32
-FORWARD_BLOCK = (32, 9, 1)
-GRADIENT_TILE = 16
 GRADIENT_WARPS = 8
-KERNELS = (
+
+BUSY_BLOCKS = 500
+"""As many blocks keep a large GPU busy; an image of fewer is cut into smaller ones."""
+SHARED_BYTES = {4: 60 * 1024, 2: 52 * 1024, 1: 98 * 1024}
+"""Of a block of the tensor-core kernels, by its rows: several fit an SM, or all channels do."""
+MATRIX_DEPTH = 16
+"""Channels that a tensor core multiplies at a time."""
+PITCH_GAP = 8
+TENSOR_CORE_CAPABILITY = (8, 0)
+
+ANYWHERE = (
     "rearrange",
-    "cost_volume_forward",
+    "cost_volume_large",
+    "cost_volume_small",
     "cost_volume_gradient_first",
     "cost_volume_gradient_second",
 )
-
+HALVES = (*HALVES_KERNELS.values(), "cost_volume_gradients_halves")
 
 Kernels = dict[str, Kernel]
 """By name, those of one dtype on one device."""
@@ -31,7 +62,10 @@ def kernels_for(tensor: Tensor) -> Kernels | None:
 
     Compiles them on the first call for a dtype, which must not happen inside a CUDA-graph capture.
     """
-    symbols = {name: f"{name}<{SCALAR_TYPES[tensor.dtype]}>" for name in KERNELS}
+    names: tuple[str, ...] = ANYWHERE
+    if tensor.element_size() == 2 and _has_tensor_cores(tensor.device):
+        names += HALVES
+    symbols = {name: f"{name}<{SCALAR_TYPES[tensor.dtype]}>" for name in names}
     loaded = load_kernels(
         "pwcflow.ops", "cost_volume.cu", tuple(symbols.values()), tensor.device.index
     )
@@ -43,55 +77,155 @@ def available(tensor: Tensor) -> bool:
     return kernels_for(tensor) is not None
 
 
-def cost_volume(kernels: Kernels, first: Tensor, second: Tensor) -> Tensor:
-    """Return the cost volume of two CUDA tensors; see `pwcflow.ops.cost_volume`."""
+def cost_volume(
+    kernels: Kernels, first: Tensor, second: Tensor, slope: float, volume: Tensor
+) -> None:
+    """Write the cost volume of two CUDA tensors after a LeakyReLU; see `pwcflow.ops.cost_volume`.
+
+    Args:
+        kernels: from `kernels_for`.
+        first: (N, C, H, W), any strides.
+        second: likewise.
+        slope: of the LeakyReLU; 1 for none.
+        volume: (N, 81, H, W), or (N, 88, H, W) for zeros behind the 81, or (N, 88 + C, H, W) for
+            `first` itself behind those; any strides.
+    """
+    if not volume.numel():
+        return
     n, c, h, w = first.shape
-    volume = first.new_empty((n, COST_VOLUME_CHANNELS, h, w))
-    if volume.numel():
-        rearranged = _rearranged(kernels, first, 0), _rearranged(kernels, second, MAX_DISPLACEMENT)
-        launch(
-            kernels["cost_volume_forward"],
-            n * h * ceil_div(w, FORWARD_TILE),
-            FORWARD_BLOCK,
-            (*rearranged, volume, *int32(c, h, w)),
-        )
-    return volume
+    filled = min(volume.shape[1], ALIGNED_CHANNELS)
+    behind = volume.shape[1] > filled
+    packs_in = c % (16 // first.element_size()) == 0 and fits_packs(first) and fits_packs(second)
+    tensors = (first, second, volume, strides(first), strides(second), strides(volume))
+    if HALVES[0] in kernels:
+        rows = _rows(tuple(HALVES_KERNELS), first)
+        chunk, shared = _chunk(c, rows)
+        packs_out = filled == ALIGNED_CHANNELS and fits_packs(volume)
+        copied = behind and packs_in and packs_out
+        name, threads = HALVES_KERNELS[rows], HALVES_THREADS
+        rest = int32(chunk, packs_in, packs_out, filled, copied)
+    else:
+        rows = _rows(tuple(FORWARD_KERNELS), first)
+        name, split = FORWARD_KERNELS[rows]
+        copied = behind
+        threads, shared = FORWARD_WORKERS * rows * split, _shared_bytes(first, rows, split)
+        rest = int32(packs_in, filled, copied)
+    launch(
+        kernels[name],
+        n * ceil_div(h, rows) * ceil_div(w, TILE),
+        (threads, 1, 1),
+        (*tensors, *int32(c, h, w), _scalar(slope, first), *rest),
+        shared_bytes=shared,
+    )
+    if behind and not copied:
+        volume[:, filled:].copy_(first)
 
 
 def cost_volume_backward(
     kernels: Kernels, grad: Tensor, first: Tensor, second: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradients of `first` and `second`, contiguous (N, C, H, W)."""
+    """Return the gradients of `first` and `second`, each in the layout of its tensor.
+
+    Args:
+        kernels: from `kernels_for`.
+        grad: gradient of the cost volume, (N, 81, H, W), any strides.
+        first: (N, C, H, W), any strides.
+        second: likewise.
+    """
+    results = empty_like_layout(first), empty_like_layout(second)
+    if not first.numel():
+        return results
+    if HALVES[-1] in kernels:
+        _gradients_of_halves(kernels[HALVES[-1]], grad, first, second, results)
+        return results
     grad = grad.contiguous()
-    return (
-        _gradient(kernels, "cost_volume_gradient_first", grad, second),
-        _gradient(kernels, "cost_volume_gradient_second", grad, first),
+    _gradient(kernels, "cost_volume_gradient_first", grad, second, results[0])
+    _gradient(kernels, "cost_volume_gradient_second", grad, first, results[1])
+    return results
+
+
+def _gradients_of_halves(
+    kernel: Kernel, grad: Tensor, first: Tensor, second: Tensor, results: tuple[Tensor, Tensor]
+) -> None:
+    n, c, h, w = first.shape
+    packs_in = c % 8 == 0 and fits_packs(first) and fits_packs(second)
+    pairs_out = c % 8 == 0 and fits_packs(results[0]) and fits_packs(results[1])
+    tensors = (grad, first, second, *results)
+    # Bands of gradients, and pixels of a feature.
+    bands = HALVES_GRADIENT_ROWS * (SPAN - TILE + 1) * TILE * (SPAN + PITCH_GAP)
+    pixels = (HALVES_GRADIENT_ROWS + 2 * MAX_DISPLACEMENT) * SPAN
+    launch(
+        kernel,
+        2
+        * n
+        * ceil_div(h, HALVES_GRADIENT_ROWS)
+        * ceil_div(w, TILE)
+        * ceil_div(c, HALVES_GRADIENT_CHANNELS),
+        (HALVES_GRADIENT_THREADS, 1, 1),
+        (*tensors, *map(strides, tensors), *int32(c, h, w, packs_in, pairs_out)),
+        shared_bytes=2 * (bands + pixels * (HALVES_GRADIENT_CHANNELS + PITCH_GAP)),
     )
 
 
-def _gradient(kernels: Kernels, name: str, grad: Tensor, other: Tensor) -> Tensor:
+def _gradient(kernels: Kernels, name: str, grad: Tensor, other: Tensor, result: Tensor) -> None:
     n, c, h, w = other.shape
-    result = other.new_empty(other.shape)
-    if result.numel():
-        launch(
-            kernels[name],
-            n * h * ceil_div(w, GRADIENT_TILE),
-            (32, min(ceil_div(c, 32), GRADIENT_WARPS), 1),
-            (grad, _rearranged(kernels, other, MAX_DISPLACEMENT), result, *int32(c, h, w)),
-        )
-    return result
+    target = result if result.is_contiguous() else result.new_empty(result.shape)
+    launch(
+        kernels[name],
+        n * h * ceil_div(w, TILE),
+        (32, min(ceil_div(c, 32), GRADIENT_WARPS), 1),
+        (grad, _rearranged(kernels, other), target, *int32(c, h, w)),
+    )
+    if target is not result:
+        result.copy_(target)
 
 
-def _rearranged(kernels: Kernels, feature: Tensor, pad: int) -> Tensor:
-    """Return (N, C, H, W) of any strides as (N, H + 2 pad, W + 2 pad, C), zeros around."""
+def _rearranged(kernels: Kernels, feature: Tensor) -> Tensor:
+    """Return (N, C, H, W) of any strides as (N, H + 8, W + 8, C), zeros around."""
     n, c, h, w = feature.shape
+    pad = MAX_DISPLACEMENT
     target = feature.new_empty((n, h + 2 * pad, w + 2 * pad, c))
     tiles = ceil_div(w + 2 * pad, REARRANGE_TILE) * ceil_div(c, REARRANGE_TILE)
-    strides = tuple(np.int64(stride) for stride in feature.stride())
     launch(
         kernels["rearrange"],
         n * (h + 2 * pad) * tiles,
         REARRANGE_BLOCK,
-        (feature, target, *strides, *int32(c, h, w, pad)),
+        (feature, target, strides(feature), *int32(c, h, w, pad)),
     )
     return target
+
+
+def _rows(choices: tuple[int, ...], first: Tensor) -> int:
+    """Return the most rows a block may own of those that keep a GPU busy; else the fewest."""
+    n, _, h, w = first.shape
+    for rows in choices:
+        if n * ceil_div(h, rows) * ceil_div(w, TILE) >= BUSY_BLOCKS:
+            return rows
+    return choices[-1]
+
+
+def _chunk(channels: int, rows: int) -> tuple[int, int]:
+    """Return how many channels pass through shared memory at a time, and its bytes."""
+    pixels = rows * TILE + (rows + 2 * MAX_DISPLACEMENT) * SPAN
+    most = (SHARED_BYTES[rows] // (2 * pixels) - PITCH_GAP) // MATRIX_DEPTH * MATRIX_DEPTH
+    steps = ceil_div(channels, MATRIX_DEPTH)
+    chunk = MATRIX_DEPTH * ceil_div(steps, ceil_div(steps * MATRIX_DEPTH, most))
+    tiles, out = 2 * pixels * (chunk + PITCH_GAP), 2 * rows * TILE * ALIGNED_CHANNELS
+    return chunk, max(tiles, out)
+
+
+def _shared_bytes(first: Tensor, rows: int, split: int) -> int:
+    """Return the shared memory of the kernels that compute anything anywhere."""
+    size = 8 if first.dtype == torch.float64 else 4
+    pack = 16 // size
+    pitch = CHUNK_BYTES[split] // size + pack
+    first_rows = rows * (TILE * pitch + pack)
+    return size * (first_rows + (rows + 2 * MAX_DISPLACEMENT) * (SPAN * pitch + pack))
+
+
+def _scalar(value: float, tensor: Tensor) -> np.float32 | np.float64:
+    return np.float64(value) if tensor.dtype == torch.float64 else np.float32(value)
+
+
+def _has_tensor_cores(device: torch.device) -> bool:
+    return torch.cuda.get_device_capability(device) >= TENSOR_CORE_CAPABILITY

@@ -1,4 +1,4 @@
-"""The floating-point types of the operators."""
+"""The types and layouts of the operators' tensors."""
 
 import torch
 from torch import Tensor
@@ -22,3 +22,22 @@ def check_dtype(tensor: Tensor) -> None:
 def sum_dtype(tensor: Tensor) -> torch.dtype:
     """Return the dtype of sums over `tensor`: float32 for the halves, their own for the others."""
     return torch.promote_types(tensor.dtype, torch.float32)
+
+
+def empty_like_layout(tensor: Tensor) -> Tensor:
+    """Return an uninitialised tensor without gaps, in the layout of what is computed from one."""
+    return torch.empty_like(tensor, memory_format=layout_of(tensor))
+
+
+def layout_of(tensor: Tensor) -> torch.memory_format:
+    """Return the layout of what is computed from `tensor`: channels-last if it is, else contiguous.
+
+    Some channels of a channels-last tensor count as channels-last too.
+    """
+    if tensor.is_contiguous(memory_format=torch.channels_last):
+        return torch.channels_last
+    _, _, h, w = tensor.shape
+    n_step, c_step, h_step, w_step = tensor.stride()
+    if c_step == 1 and h_step == w * w_step and n_step == h * h_step:
+        return torch.channels_last
+    return torch.contiguous_format

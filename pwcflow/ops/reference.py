@@ -6,12 +6,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pwcflow.ops.dtypes import sum_dtype
+from pwcflow.ops.dtypes import layout_of, sum_dtype
 
 MAX_DISPLACEMENT = 4
 """How far the cost volume looks in each direction, in pixels of its pyramid level."""
 _SIDE = 2 * MAX_DISPLACEMENT + 1
 COST_VOLUME_CHANNELS = _SIDE**2
+ALIGNED_CHANNELS = 88
+"""With a gap of zeros behind them, up to the next multiple of 8."""
 
 
 def cost_volume(first: Tensor, second: Tensor) -> Tensor:
@@ -27,7 +29,10 @@ def cost_volume(first: Tensor, second: Tensor) -> Tensor:
 
 
 def cost_volume_backward(grad: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the gradients of `first` and `second` for the gradient `grad` of their volume."""
+    """Return the gradients of `first` and `second` for the gradient `grad` of their volume.
+
+    Each has the layout of its tensor.
+    """
     _, c, h, w = first.shape
     dtype = sum_dtype(first)
     padded = _padded(second)
@@ -39,7 +44,10 @@ def cost_volume_backward(grad: Tensor, first: Tensor, second: Tensor) -> tuple[T
         grad_padded[:, :, dy : dy + h, dx : dx + w] += weight * first
     d = MAX_DISPLACEMENT
     grad_second = grad_padded[:, :, d : d + h, d : d + w]
-    return grad_first.to(first.dtype), grad_second.to(second.dtype).contiguous()
+    return (
+        grad_first.to(first.dtype).contiguous(memory_format=layout_of(first)),
+        grad_second.to(second.dtype).contiguous(memory_format=layout_of(second)),
+    )
 
 
 def _displacements() -> Iterator[tuple[int, int, int]]:

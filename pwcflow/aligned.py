@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pwcflow import dense_block
 from pwcflow.network import (
     DECODER_LEVELS,
     DENSE_CHANNELS,
@@ -65,26 +66,33 @@ class AlignedFlowDecoder(FlowDecoder):
         self, first: Tensor, second: Tensor, coarser: tuple[Tensor, Tensor] | None
     ) -> tuple[Tensor, Tensor]:
         """Return this level's flow and the features it was read from, as `FlowDecoder` does."""
-        if coarser is None:
-            cost = self._matching_cost(first, second)
-            x = _concatenate(cost, _zeros(cost, COST_GAP))
-        else:
+        upsampled: tuple[Tensor, Tensor] | None = None
+        if coarser is not None:
             coarse_flow, coarse_feature = coarser
             flow = self.upsample_flow(coarse_flow)
             feature = self.upsample_feature(coarse_feature)
-            warped = backward_warp(second, flow * (FLOW_SCALE / 2**self.level))
-            cost = self._matching_cost(first, warped)
-            x = _concatenate(
-                cost,
-                _zeros(cost, COST_GAP),
-                first,
-                flow.to(first.dtype),
-                feature,
-                _zeros(cost, FLOW_GAP),
-            )
+            second = backward_warp(second, flow * (FLOW_SCALE / 2**self.level))
+            upsampled = flow.to(first.dtype), feature
+        x = self._block(first, second, upsampled)
+        return _at_least_float32(self.flow_head(x)), x
+
+    def _block(
+        self, first: Tensor, second: Tensor, upsampled: tuple[Tensor, Tensor] | None
+    ) -> Tensor:
+        """Return what the flow is read from; `second` is warped to `first`."""
+        if dense_block.pays(first):
+            convolutions = [next(layer.children()) for layer in self.dense]
+            weights = [layer.get_parameter("weight") for layer in convolutions]
+            biases = [layer.get_parameter("bias") for layer in convolutions]
+            return dense_block.matched_block(first, second, upsampled, weights, biases)
+        cost = self._matching_cost(first, second)
+        parts = [cost, _zeros(cost, COST_GAP)]
+        if upsampled:
+            parts += [first, *upsampled, _zeros(cost, FLOW_GAP)]
+        x = _concatenate(*parts)
         for layer in self.dense:
             x = torch.cat((layer(x), x), dim=1)
-        return _at_least_float32(self.flow_head(x)), x
+        return x
 
 
 class AlignedPwcNet(nn.Module):

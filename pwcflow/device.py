@@ -1,4 +1,4 @@
-"""Turns what a user calls a device into one that exists here."""
+"""Turns what a user calls a device or a precision into one that exists here."""
 
 import re
 
@@ -29,3 +29,18 @@ def find_device(name: str) -> torch.device:
         there = "only cuda:0" if count == 1 else f"cuda:0 to cuda:{count - 1}"
         raise DeviceError(f"device {name!r} does not exist here; there is {there}")
     return torch.device("cuda", index)
+
+
+def find_precision(name: str, device: torch.device) -> str:
+    """Return the precision called `auto` on a device, or `name` itself.
+
+    `auto` is the fastest that the device computes in hardware: float16 on a GPU, bfloat16 on a CPU
+    that has it, else float32.
+    """
+    if name != "auto":
+        return name
+    if device.type == "cuda":
+        return "fp16"
+    # Without such hardware PyTorch computes bfloat16 as float32, and converts all the time.
+    in_hardware = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    return "bf16" if in_hardware else "fp32"

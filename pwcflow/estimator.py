@@ -1,25 +1,34 @@
 """The public Python API: images in, flow out.
 
-numpy arrays exist outside of this module, tensors inside; images are RGB outside, and turned to
-the BGR that the network was trained on here, once.
+numpy arrays exist outside of this module, tensors inside.
 """
 
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from pwcflow.cudnn import exact_convolutions
-from pwcflow.device import find_device
+from pwcflow.device import find_device, find_precision
 from pwcflow.errors import WeightsError
-from pwcflow.network import FLOW_SCALE, PYRAMID_STRIDE, PwcNet, Pyramid
+from pwcflow.gpu_flow import GpuFlow
+from pwcflow.inference import ExactNetwork, InferenceNetwork
+from pwcflow.network import PwcNet, Pyramid, network_size
+from pwcflow.ops import finish_flow, prepare_images
 from pwcflow.weights import load_weights
 
+UNRECORDED = 32
+"""Pairs of a size that a GPU computes kernel by kernel; then it is worth recording them."""
+FUSED_FROM = 5000
+"""Frames of a video from which on the fastest way pays, which takes long to prepare."""
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
@@ -57,6 +66,7 @@ class FlowEstimator:
                 checkpoint file.
             device: `auto` (a GPU where there is one), `cpu`, `cuda` or `cuda:INDEX`.
             precision: `fp32` (TF32 is not used), `fp16` or `bf16`; flow itself is always float32.
+                `auto` is the fastest that the device computes in hardware.
             quiet: show no progress bar while downloading.
 
         Raises:
@@ -64,16 +74,17 @@ class FlowEstimator:
             DeviceError: the device is not here.
             ValueError: the precision is unknown.
         """
-        if precision not in PRECISIONS:
-            raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}: {precision!r}")
+        if precision not in (*PRECISIONS, "auto"):
+            names = ", ".join((*PRECISIONS, "auto"))
+            raise ValueError(f"precision must be one of {names}: {precision!r}")
         self.device = find_device(device)
-        self.precision = precision
+        self.precision = find_precision(precision, self.device)
         loaded = load_weights(weights, quiet=quiet)
         self.weights = loaded.provenance
-        network = PwcNet()
-        network.load_state_dict(loaded.state)
-        network.requires_grad_(False).eval().set_precision(PRECISIONS[precision])
-        self._network = network.to(self.device)
+        self._network = _network(loaded.state, PRECISIONS[self.precision], self.device)
+        on_gpu = self.device.type == "cuda"
+        self._gpu = GpuFlow(self._network, self.device) if on_gpu else None
+        self._calls: Counter[tuple[int, ...]] = Counter()
 
     def __call__(
         self, first: npt.NDArray[Any], second: npt.NDArray[Any]
@@ -95,7 +106,51 @@ class FlowEstimator:
             ValueError, TypeError: the arrays are no images as above, or differ in size.
             WeightsError: the weights, or the precision, make numbers overflow on these images.
         """
-        return self.decode(self.encode(first), self.encode(second))
+        images = _checked(first), _checked(second)
+        kinds = [(image.shape, image.dtype) for image in images]
+        self._calls[images[0].shape] += 1
+        rare = self._calls[images[0].shape] <= UNRECORDED
+        if self._gpu is None or rare or kinds[0] != kinds[1] or first.ndim != second.ndim:
+            return self.decode(self.encode(first), self.encode(second))
+        flow, finite = self._gpu.between(*images)
+        self._check_finite(finite)
+        return flow if first.ndim == 4 else flow[0]
+
+    def flows(
+        self, frames: Iterable[npt.NDArray[Any]], expected: int | None = None
+    ) -> Generator[npt.NDArray[np.float32], None, None]:
+        """Yield the flow between each two consecutive frames; each frame is encoded once.
+
+        On a GPU, from the UNRECORDED-th frame on, several are worked on at a time: up to 32 are
+        taken from `frames` ahead of the flows that are given.
+
+        Args:
+            frames: images as calling the estimator takes them, no batches, of one size and dtype.
+            expected: about how many they are, if that is known: for thousands of frames a GPU is
+                prepared longer, and faster then.
+
+        Yields:
+            (H, W, 2) float32, in pixels, as calling the estimator returns it.
+
+        Raises:
+            ValueError, TypeError, WeightsError: as calling the estimator does. These, and what
+                `frames` itself raises, come after the flows of what went before.
+        """
+        rest = _alike(frames)
+        last: npt.NDArray[Any] | None = None
+        before: EncodedImage | None = None
+        for last in rest if self._gpu is None else islice(rest, UNRECORDED):
+            encoded = self.encode(last)
+            if before is not None:
+                yield self.decode(before, encoded)
+            before = encoded
+        if self._gpu is None or last is None or (following := next(rest, None)) is None:
+            return
+        many = expected is not None and expected >= FUSED_FROM
+        with closing(self._gpu.along(chain((last, following), rest), many=many)) as found:
+            for flow, finite in found:
+                self._check_finite(finite)
+                yield flow
 
     def encode(self, image: npt.NDArray[Any]) -> EncodedImage:
         """Return the features of an image, so that a video's frame is encoded once for two pairs.
@@ -104,14 +159,11 @@ class FlowEstimator:
         """
         pixels = _checked(image)
         height, width = pixels.shape[1:3]
-        with torch.inference_mode(), exact_convolutions():
-            tensor = torch.from_numpy(pixels).to(self.device).permute(0, 3, 1, 2)
-            tensor = tensor.to(torch.float32) / _full_scale(pixels.dtype)
-            tensor = _as_bgr(tensor)
-            size = (network_size(height), network_size(width))
-            if size != (height, width):
-                tensor = F.interpolate(tensor, size, mode="bilinear", align_corners=False)
-            pyramid = self._network.encode(tensor.to(PRECISIONS[self.precision]))
+        size = network_size(height), network_size(width)
+        with self._at_work():
+            tensor = torch.from_numpy(pixels).to(self.device)
+            images = prepare_images(tensor, *size, self._network.dtype)
+            pyramid = self._network.encode(images)
         return EncodedImage(pyramid, height, width, batched=image.ndim == 4)
 
     def decode(self, first: EncodedImage, second: EncodedImage) -> npt.NDArray[np.float32]:
@@ -121,33 +173,37 @@ class FlowEstimator:
                 "first and second must be images of one size, or batches of one shape, but they "
                 f"are {_shape(first)} and {_shape(second)}"
             )
-        with torch.inference_mode(), exact_convolutions():
-            flow = self._network.decode(first.pyramid, second.pyramid)[-1]
-            flow = _at_image_size(flow, first.height, first.width)
-            result = flow.permute(0, 2, 3, 1).contiguous().cpu().numpy()
-        if not np.isfinite(result).all():
+        with self._at_work():
+            flow = self._network.decode(first.pyramid, second.pyramid)
+            result = finish_flow(flow, first.height, first.width).cpu().numpy()
+        self._check_finite(bool(np.isfinite(result).all()))
+        return result if first.batched else result[0]
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        on_device = torch.cuda.device(self.device) if self._gpu else nullcontext()
+        with on_device, torch.inference_mode(), exact_convolutions():
+            yield
+
+    def _check_finite(self, finite: bool) -> None:
+        if not finite:
             remedy = "other weights" if self.precision == "fp32" else "--precision fp32"
             raise WeightsError(
                 f"the weights {self.weights.name} give no finite flow in {self.precision} here; "
                 f"use {remedy}"
             )
-        return result if first.batched else result[0]
 
 
-def network_size(size: int) -> int:
-    """Return the next multiple of 64, to which an axis of `size` pixels is resized."""
-    return -(-size // PYRAMID_STRIDE) * PYRAMID_STRIDE
-
-
-def _at_image_size(flow: Tensor, height: int, width: int) -> Tensor:
-    """Return the network's finest flow at the image's size, in its pixels.
-
-    The network saw the image stretched to multiples of 64, each axis by its own factor: its flow
-    shrinks back by the same factors.
-    """
-    flow = F.interpolate(flow, (height, width), mode="bilinear", align_corners=False)
-    scale = flow.new_tensor([width / network_size(width), height / network_size(height)])
-    return flow * (FLOW_SCALE * scale.view(1, 2, 1, 1))
+def _network(
+    state: Mapping[str, Tensor], dtype: torch.dtype, device: torch.device
+) -> InferenceNetwork | ExactNetwork:
+    """Return what computes flow fastest in a precision on a device."""
+    if device.type == "cuda" and dtype != torch.float32:
+        return InferenceNetwork(state, dtype, device)
+    network = PwcNet()
+    network.load_state_dict(state)
+    network.requires_grad_(False).eval().set_precision(dtype)
+    return ExactNetwork(network.to(device))
 
 
 def _checked(image: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -173,15 +229,20 @@ def _checked(image: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.require(pixels, requirements=("C", "W"))  # PyTorch warns of read-only memory
 
 
-def _full_scale(dtype: np.dtype[Any]) -> float:
-    return 1.0 if dtype.kind == "f" else float(np.iinfo(dtype).max)
-
-
-def _as_bgr(image: Tensor) -> Tensor:
-    """Return gray, RGB or RGBA images (N, C, H, W) as three channels: blue, green, red."""
-    if image.shape[1] == 1:
-        return image.expand(-1, 3, -1, -1)
-    return image[:, :3].flip(1)
+def _alike(frames: Iterable[npt.NDArray[Any]]) -> Iterator[npt.NDArray[Any]]:
+    """Yield images as contiguous (H, W, C), or say which is wrong."""
+    expected: npt.NDArray[Any] | None = None
+    for frame in frames:
+        pixels: npt.NDArray[Any] = _checked(frame)[0]
+        if frame.ndim == 4:
+            raise ValueError(f"a frame must be one image, but its shape is {frame.shape}")
+        expected = pixels if expected is None else expected
+        if pixels.shape != expected.shape or pixels.dtype != expected.dtype:
+            raise ValueError(
+                "frames must be of one shape and dtype, but "
+                f"{expected.shape} {expected.dtype} is followed by {pixels.shape} {pixels.dtype}"
+            )
+        yield pixels
 
 
 def _shape(image: EncodedImage) -> tuple[int, ...]:

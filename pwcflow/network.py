@@ -180,6 +180,11 @@ class PwcNet(nn.Module):
         return self.decode(self.encode(first), self.encode(second))
 
 
+def network_size(size: int) -> int:
+    """Return the next multiple of 64, to which an axis of `size` pixels is resized."""
+    return -(-size // PYRAMID_STRIDE) * PYRAMID_STRIDE
+
+
 def check_size(height: int, width: int) -> None:
     """Raise `ValueError` unless the network takes images of this size."""
     if height % PYRAMID_STRIDE or width % PYRAMID_STRIDE:

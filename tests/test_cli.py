@@ -558,7 +558,7 @@ BAD_USAGE = [
     ("video frames", "give -o OUT, --flo DIR or --viz FILE"),
     ("visualize flow.flo", "--output"),
     ("estimate 1.png -o out/a.flo", "SECOND"),
-    ("estimate 1.png 2.png -o out/a.flo --precision fp8", "must be fp32, fp16 or bf16: fp8"),
+    ("estimate 1.png 2.png -o out/a.flo --precision fp8", "must be fp32, fp16, bf16 or auto: fp8"),
     ("estimate 1.png 2.png -o out/a.flo --max-flow 9", "--max-flow is for a colour image"),
     ("video frames -o out --max-flow 9", "--max-flow and --fps are for a colour video"),
     ("video frames --flo out --fps 9", "--max-flow and --fps are for a colour video"),

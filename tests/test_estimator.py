@@ -1,6 +1,7 @@
 """From images to flow in pixels: sizes, scales, channels, batches, devices, precision."""
 
 import threading
+from itertools import chain, pairwise
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ import torch
 
 from pwcflow import FlowEstimator
 from pwcflow.errors import DeviceError, WeightsError
-from pwcflow.estimator import _at_image_size, network_size
+from pwcflow.network import network_size
+from pwcflow.ops import finish_flow
 
 from .features import DEVICES
 
@@ -48,7 +50,7 @@ def moved_pair(height, width, dx, dy, seed=0):
 def network_images(model, *images):
     """Return what the network is given for each image, (1, C, H, W)."""
     seen = []
-    handle = model._network.pyramid.register_forward_pre_hook(
+    handle = model._network.plain.pyramid.register_forward_pre_hook(
         lambda _, inputs: seen.append(inputs[0].clone())
     )
     for image in images:
@@ -65,7 +67,7 @@ def test_the_finest_flow_becomes_pixels_of_the_image_by_each_axis_own_factors():
     # 48 x 32 was seen as 64 x 64, so its flow is 16 x 16: three columns and two rows a value.
     ramp = torch.arange(16.0)
     flow = torch.stack((ramp.expand(16, 16), ramp.expand(16, 16).T))[None]
-    u, v = _at_image_size(flow, 32, 48)[0]
+    u, v = finish_flow(flow, 32, 48)[0].unbind(-1)
     # Centres of columns lie at (x + 1/2) / 3 - 1/2, at least 0 and at most 15; each is 20 x 48/64.
     columns = torch.tensor([0, *range(0, 226, 5), 225.0])
     rows = torch.tensor([0, *(2.5 + 5 * y for y in range(30)), 150.0])  # each 20 x 32/64
@@ -75,8 +77,8 @@ def test_the_finest_flow_becomes_pixels_of_the_image_by_each_axis_own_factors():
 
 def test_a_constant_flow_is_only_scaled():
     flow = torch.tensor([1.0, -2.0]).view(1, 2, 1, 1).expand(1, 2, 32, 32)  # of 96 x 100
-    expected = torch.tensor([20 * 96 / 128, -2 * 20 * 100 / 128]).view(1, 2, 1, 1)
-    assert torch.equal(_at_image_size(flow, 100, 96), expected.expand(1, 2, 100, 96))
+    expected = torch.tensor([20 * 96 / 128, -2 * 20 * 100 / 128]).expand(1, 100, 96, 2)
+    torch.testing.assert_close(finish_flow(flow, 100, 96), expected, rtol=1e-6, atol=0)
 
 
 def test_images_are_stretched_bilinearly_about_the_centres_of_pixels():
@@ -164,6 +166,108 @@ def test_encode_and_decode_give_what_a_call_gives():
     assert not np.array_equal(model.decode(*encoded[::-1]), model(first, second))
 
 
+def video(count, height=64, width=64):
+    """Return frames of one texture, each moved by its own number of pixels from the one before."""
+    big = texture(height + 16, width + 16)
+    places = np.random.default_rng(5).integers(0, 16, (count, 2))
+    return [np.ascontiguousarray(big[y : y + height, x : x + width]) for y, x in places]
+
+
+def one_by_one(frames):
+    return [estimator()(first, second) for first, second in pairwise(frames)]
+
+
+def all_equal(flows, expected):
+    return len(flows) == len(expected) and all(map(np.array_equal, flows, expected))
+
+
+class CountingEstimator(FlowEstimator):
+    """Counts the images that it encodes."""
+
+    encoded = 0
+
+    def encode(self, image):
+        self.encoded += 1
+        return super().encode(image)
+
+
+def test_flows_are_those_of_consecutive_frames_in_order_and_each_frame_is_encoded_once():
+    frames = video(5)
+    model = CountingEstimator(device="cpu")
+    flows = list(model.flows(iter(frames)))
+    assert model.encoded == 5
+    assert len(flows) == 4
+    assert all_equal(flows, one_by_one(frames))
+    assert not any(np.array_equal(first, second) for first, second in pairwise(flows))
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_fewer_than_two_frames_have_no_flow(count):
+    assert list(estimator().flows(video(count))) == []
+
+
+def test_a_flow_on_the_cpu_comes_before_the_frame_after_next_is_taken():
+    frames = iter(video(4))
+    flows = estimator().flows(frames)
+    next(flows)
+    assert len(list(frames)) == 2
+    assert list(flows) == []
+
+
+def broken(frames, error):
+    yield from frames
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("rest", "kind", "problem"),
+    [
+        (broken([], OSError("the file ends here")), OSError, "the file ends here"),
+        ([np.zeros((64, 70, 3), np.uint8)], ValueError, r"\(64, 64, 3\) .* \(64, 70, 3\)"),
+        ([np.zeros((64, 64, 3), np.uint16)], ValueError, "uint8 is followed by .* uint16"),
+        ([np.zeros((1, 64, 64, 3), np.uint8)], ValueError, r"one image, .* \(1, 64, 64, 3\)"),
+        ([np.zeros((64, 64, 2), np.uint8)], ValueError, r"its shape is \(64, 64, 2\)"),
+        ([[0, 1]], TypeError, "numpy array, but it is a list"),
+        ([np.full((64, 64, 3), np.nan)], ValueError, "nan"),
+    ],
+    ids=["broken file", "size", "dtype", "batch", "channels", "list", "range"],
+)
+def test_what_is_wrong_with_a_frame_comes_after_the_flows_before_it(rest, kind, problem):
+    frames = video(3)
+    flows = estimator().flows(chain(frames, rest))
+    found = [next(flows), next(flows)]
+    with pytest.raises(kind, match=problem):
+        next(flows)
+    assert all_equal(found, one_by_one(frames))
+    assert list(flows) == []
+
+
+def test_a_batch_is_no_first_frame_either():
+    with pytest.raises(ValueError, match="a frame must be one image"):
+        next(estimator().flows([np.zeros((2, 64, 64, 3), np.uint8)]))
+
+
+def test_frames_may_be_gray_and_read_only_and_of_any_dtype():
+    for convert in (
+        lambda frame: np.ascontiguousarray(frame[..., 0]),
+        lambda frame: frame.astype(np.uint16) * 257,
+        lambda frame: frame / 255,
+        lambda frame: np.frombuffer(frame.tobytes(), np.uint8).reshape(frame.shape),
+    ):
+        frames = [convert(frame) for frame in video(3)]
+        assert all_equal(list(estimator().flows(frames)), one_by_one(frames))
+
+
+def test_frames_whose_flow_is_not_finite_are_an_error_after_those_before():
+    frames = video(3)
+    model = FlowEstimator(device="cpu")
+    flows = model.flows(frames)
+    assert np.array_equal(next(flows), estimator()(*frames[:2]))
+    model._network.plain.context[-1].bias[0] = float("nan")
+    with pytest.raises(WeightsError, match="give no finite flow in fp32"):
+        next(flows)
+
+
 def test_the_network_is_fed_blue_green_red_in_0_to_1():
     red = np.zeros((64, 64, 3), np.uint8)
     red[..., 0] = 255
@@ -230,6 +334,8 @@ def test_read_only_arrays_are_taken_and_left_as_they_are():
 def test_what_is_no_image_is_named(image, kind, problem):
     with pytest.raises(kind, match=problem):
         estimator().encode(image)
+    with pytest.raises(kind, match=problem):
+        estimator()(image, np.zeros((4, 5, 3), np.uint8))
 
 
 @pytest.mark.parametrize(
@@ -247,13 +353,13 @@ def test_two_sizes_are_a_mistake(first, second, problem):
 
 def test_weights_that_give_no_finite_flow_are_an_error():
     broken = FlowEstimator(device="cpu")
-    broken._network.context[-1].bias[0] = float("nan")
+    broken._network.plain.context[-1].bias[0] = float("nan")
     with pytest.raises(WeightsError, match="weights default give no finite flow in fp32"):
         broken(*moved_pair(64, 64, 1, 0))
 
 
 def test_an_unknown_precision_is_a_mistake():
-    with pytest.raises(ValueError, match="fp32, fp16, bf16: 'fp8'"):
+    with pytest.raises(ValueError, match="fp32, fp16, bf16, auto: 'fp8'"):
         FlowEstimator(precision="fp8")
 
 
@@ -307,7 +413,7 @@ def test_a_second_gpu_gives_a_batch_the_first_one_s_flow_and_does_not_become_cur
     assert torch.cuda.current_device() == 0
     expected = estimator("cuda:0")(*batch)
     other = estimator("cuda:1")
-    assert all(p.device == torch.device("cuda:1") for p in other._network.parameters())
+    assert all(p.device == torch.device("cuda:1") for p in other._network.plain.parameters())
     for _ in range(2):
         assert np.abs(other(*batch) - expected).max() <= 1e-3
         assert torch.cuda.current_device() == 0
@@ -321,7 +427,8 @@ def test_a_side_stream_with_work_before_it_gives_the_same_flow():
     for _ in range(100):
         with torch.cuda.stream(torch.cuda.Stream()):
             torch.cuda._sleep(1_000_000)
-            assert np.array_equal(estimator("cuda")(*pair), expected)
+            # The later ones are replayed from a recording, which rounds another way.
+            assert np.abs(estimator("cuda")(*pair) - expected).max() <= 1e-3
 
 
 def test_global_switches_are_as_the_program_set_them_even_with_threads():

@@ -13,21 +13,27 @@ PACKAGE = Path(pwcflow.__file__).parent
 # From the ground up: a module imports only from the lines above its own.
 LAYERS = [
     {"errors", "opencv_log", "progress"},
-    {"atomic_file", "container", "cuda_kernels", "image_damage", "cudnn", "device"},
-    {"ops", "warp", "image_file"},
+    {"atomic_file", "container", "cuda_kernels", "cudnn", "cudnn_graph", "device", "image_damage"},
+    {"warp", "image_file"},
+    {"ops"},
     {"network", "flow_file", "video"},
-    {"color", "evaluation"},
+    {"color", "convolution", "evaluation", "overlap"},
+    {"dense_block"},
     {"aligned", "weights", "scale", "video_writer"},
+    {"inference"},
+    {"captured"},
+    {"gpu_flow"},
     {"estimator", "outputs"},
     {"training"},
     {"pipeline", "visualize"},
+    {"bench"},
     {"cli"},
     {"__main__", "__init__"},
 ]
 TORCH_FREE = {
     "__init__", "atomic_file", "cli", "color", "container", "errors", "evaluation", "flow_file",
-    "image_damage", "image_file", "opencv_log", "outputs", "pipeline", "progress", "scale", "video",
-    "video_writer", "visualize",
+    "image_damage", "image_file", "opencv_log", "outputs", "overlap", "pipeline", "progress",
+    "scale", "video", "video_writer", "visualize",
 }  # fmt: skip
 
 

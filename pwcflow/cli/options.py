@@ -14,8 +14,8 @@ def positive(value: float | None) -> float | None:
 
 
 def _precision(value: str) -> str:
-    if value not in ("fp32", "fp16", "bf16"):
-        raise typer.BadParameter(f"must be fp32, fp16 or bf16: {value}")
+    if value not in ("fp32", "fp16", "bf16", "auto"):
+        raise typer.BadParameter(f"must be fp32, fp16, bf16 or auto: {value}")
     return value
 
 
@@ -25,7 +25,11 @@ WeightsOption = Annotated[
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:INDEX.")]
 PrecisionOption = Annotated[
     str,
-    typer.Option(help="Arithmetic of the network.", metavar="fp32|fp16|bf16", callback=_precision),
+    typer.Option(
+        help="Arithmetic of the network; auto is the fastest here.",
+        metavar="fp32|fp16|bf16|auto",
+        callback=_precision,
+    ),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Print errors only.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON summary on stdout.")]

@@ -1,0 +1,327 @@
+"""PWC-Net for inference: nothing is copied or kept that can be spared.
+
+`AlignedPwcNet` says what is computed; here it is said how, where only the flow is wanted. Each
+dense block lives in one channels-last tensor into which everything is written where it belongs:
+
+    the five convolutions' results, the last one first
+    cost volume 81, 7 of zeros
+    first feature, flow 2, feature 2, 4 of zeros        but for level 6
+
+A convolution reads from the channels behind those that it writes. Without
+cuDNN PyTorch does the same in more steps, which serves as reference.
+"""
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from pwcflow.aligned import ALIGNMENT, COST_GAP, IMAGE_CHANNELS, AlignedPwcNet, align_state
+from pwcflow.convolution import convolve_into, transpose_into
+from pwcflow.cudnn_graph import Geometry
+from pwcflow.network import (
+    DECODER_LEVELS,
+    DENSE_CHANNELS,
+    FLOW_SCALE,
+    LEAKY_SLOPE,
+    PYRAMID_CHANNELS,
+    PwcNet,
+    Pyramid,
+)
+from pwcflow.ops import (
+    COST_VOLUME_CHANNELS,
+    PACKED_CHANNELS,
+    leaky_cost_volume,
+    upsample_flow,
+    warp_features,
+)
+
+LINEAR = 1.0
+"""Slope of a LeakyReLU that does nothing."""
+_UPSAMPLING = Geometry(stride=2, padding=1)
+_FEATURE_PLACE = slice(2, 4)
+"""Of the upsampled feature among the packed channels, behind the flow."""
+
+
+@dataclass(frozen=True)
+class _Convolution:
+    weight: Tensor
+    """(K, C, 3, 3), channels-last; K filled up with zeros to a multiple of ALIGNMENT."""
+    bias: Tensor
+    geometry: Geometry
+
+    @property
+    def width(self) -> int:
+        return len(self.bias)
+
+
+@dataclass(frozen=True)
+class _Upsampling:
+    """The transposed convolutions between two decoders."""
+
+    flow_weight: Tensor
+    flow_bias: Tensor
+    feature_weight: Tensor
+    """(C, 8, 4, 4), channels-last: zeros but for the feature's place."""
+    feature_bias: Tensor
+
+
+@dataclass(frozen=True)
+class _Decoder:
+    level: int
+    dense: list[_Convolution]
+    head: _Convolution
+    upsampling: _Upsampling | None
+
+
+class InferenceNetwork:
+    """PWC-Net's weights on one device, and what computes flow with them."""
+
+    def __init__(
+        self, state: Mapping[str, Tensor], dtype: torch.dtype, device: torch.device
+    ) -> None:
+        """Take `PwcNet`'s state dict; `dtype` is what is computed in, flow itself in float32."""
+        network = AlignedPwcNet()
+        network.load_state_dict(align_state(state))
+        network.requires_grad_(False)
+        self.dtype, self._device = dtype, device
+        self._fused = False
+        self._pyramid = {
+            int(name): self._convolutions(_filled_up(int(name), layers))
+            for name, layers in network.pyramid.levels.items()
+        }
+        self._decoders = [self._decoder(network.decoders[str(level)]) for level in DECODER_LEVELS]
+        self._context = self._convolutions(network.context)
+
+    def fused(self) -> "InferenceNetwork":
+        """Return this network, its convolutions adding bias and LeakyReLU themselves on a GPU.
+
+        It is faster by a fifth, but cuDNN compiles such convolutions when they are first used,
+        which takes from 5 to 30 seconds for each size and batch.
+        """
+        network = copy.copy(self)
+        network._fused = True
+        return network
+
+    def encode(self, images: Tensor, into: Pyramid | None = None) -> Pyramid:
+        """Return the features of images.
+
+        Args:
+            images: (N, 8, H, W), channels-last, BGR in 0..1 and five channels of zeros; H, W
+                multiples of 64.
+            into: what `encode` returned for as many images of this size, to be written again.
+        """
+        pyramid: Pyramid = {}
+        x = images
+        for level, layers in self._pyramid.items():
+            for layer in layers[:-1]:
+                x = self._result(x, layer, LEAKY_SLOPE)
+            out = into[level] if into else self._empty(x, layers[-1].width)
+            self._convolve(x, layers[-1], out, LEAKY_SLOPE)
+            pyramid[level] = x = out
+        return pyramid
+
+    def empty_pyramid(self, count: int, height: int, width: int) -> Pyramid:
+        """Return a pyramid of `count` images to be written, of H x W pixels."""
+        return {
+            level: torch.empty(
+                (count, layers[-1].width, height >> level, width >> level),
+                dtype=self.dtype,
+                device=self._device,
+                memory_format=torch.channels_last,
+            )
+            for level, layers in self._pyramid.items()
+        }
+
+    def decode(self, first: Pyramid, second: Pyramid) -> Tensor:
+        """Return the flow from the first images to the second.
+
+        Args:
+            first: features of the first images, from `encode`.
+            second: features of the second images, same shapes.
+
+        Returns:
+            (N, 2, H / 4, W / 4) float32, in units of FLOW_SCALE full-resolution pixels; channel 0
+            is u (right), 1 is v (down).
+        """
+        found: tuple[Tensor, Tensor] | None = None
+        for decoder in self._decoders:
+            found = self._decode(decoder, first[decoder.level], second[decoder.level], found)
+        assert found is not None
+        flow, x = found
+        for layer in self._context[:-1]:
+            x = self._result(x, layer, LEAKY_SLOPE)
+        return flow + self._result(x, self._context[-1], LINEAR)[:, :2]
+
+    def _decode(
+        self,
+        decoder: _Decoder,
+        first: Tensor,
+        second: Tensor,
+        coarser: tuple[Tensor, Tensor] | None,
+    ) -> tuple[Tensor, Tensor]:
+        """Return this level's flow, (N, 2, h, w) float32, and the features it was read from."""
+        n, c, h, w = first.shape
+        place = sum(DENSE_CHANNELS)
+        cost = COST_VOLUME_CHANNELS + COST_GAP
+        if decoder.upsampling is None:
+            x = self._empty(first, place + cost)
+            warped = second
+            volume = x[:, place:]
+        else:
+            assert coarser is not None
+            x = self._empty(first, place + cost + c + PACKED_CHANNELS)
+            flow = torch.empty((n, 2, h, w), device=x.device)
+            self._upsample(decoder.upsampling, *coarser, flow, x[:, -PACKED_CHANNELS:])
+            warped = warp_features(second, flow, FLOW_SCALE / 2**decoder.level)
+            volume = x[:, place:-PACKED_CHANNELS]
+        leaky_cost_volume(first, warped, LEAKY_SLOPE, volume)
+        for layer in decoder.dense:
+            start = place - layer.width
+            self._convolve(x[:, place:], layer, x[:, start:place], LEAKY_SLOPE)
+            place = start
+        return self._result(x, decoder.head, LINEAR)[:, :2].float(), x
+
+    def _upsample(
+        self, layers: _Upsampling, coarse: Tensor, x: Tensor, flow: Tensor, packed: Tensor
+    ) -> None:
+        transpose_into(x, layers.feature_weight, packed, _UPSAMPLING)
+        upsample_flow(
+            coarse, layers.flow_weight, layers.flow_bias, layers.feature_bias, flow, packed
+        )
+
+    def _result(self, x: Tensor, layer: _Convolution, slope: float) -> Tensor:
+        n, _, h, w = x.shape
+        stride = layer.geometry.stride
+        out = torch.empty(
+            (n, layer.width, h // stride, w // stride),
+            dtype=x.dtype,
+            device=x.device,
+            memory_format=torch.channels_last,
+        )
+        self._convolve(x, layer, out, slope)
+        return out
+
+    def _convolve(self, x: Tensor, layer: _Convolution, out: Tensor, slope: float) -> None:
+        convolve_into(x, layer.weight, layer.bias, out, layer.geometry, slope, fused=self._fused)
+
+    def _empty(self, like: Tensor, channels: int) -> Tensor:
+        n, _, h, w = like.shape
+        return torch.empty(
+            (n, channels, h, w),
+            dtype=self.dtype,
+            device=self._device,
+            memory_format=torch.channels_last,
+        )
+
+    def _decoder(self, module: nn.Module) -> _Decoder:
+        parts = dict(module.named_children())
+        upsampling = None
+        if "upsample_flow" in parts:
+            flow, feature = parts["upsample_flow"], parts["upsample_feature"]
+            assert isinstance(flow, nn.ConvTranspose2d)
+            assert isinstance(feature, nn.ConvTranspose2d)
+            weight = feature.weight.new_zeros(len(feature.weight), PACKED_CHANNELS, 4, 4)
+            weight[:, _FEATURE_PLACE] = feature.weight
+            upsampling = _Upsampling(
+                self._exact(flow.weight),
+                self._exact(flow.bias),
+                self._taken(weight),
+                self._exact(feature.bias),
+            )
+        dense = [self._convolutions(layer)[0] for layer in parts["dense"].children()]
+        head = parts["flow_head"]
+        level = module.level
+        assert isinstance(level, int)
+        return _Decoder(level, dense, self._convolution(head), upsampling)
+
+    def _convolutions(self, layers: nn.Module) -> list[_Convolution]:
+        convolutions = [layer for layer in layers.children() if isinstance(layer, nn.Conv2d)]
+        return [self._convolution(layer) for layer in convolutions]
+
+    def _convolution(self, layer: nn.Module) -> _Convolution:
+        assert isinstance(layer, nn.Conv2d)
+        gap = -layer.out_channels % ALIGNMENT
+        seen = -layer.in_channels % ALIGNMENT
+        weight = F.pad(layer.weight, (0, 0, 0, 0, 0, seen, 0, gap))
+        assert layer.bias is not None
+        return _Convolution(
+            self._taken(weight),
+            F.pad(layer.bias, (0, gap)).to(self._device, self.dtype),
+            Geometry(_square(layer.stride), _square(layer.padding), _square(layer.dilation)),
+        )
+
+    def _taken(self, weight: Tensor) -> Tensor:
+        weight = weight.to(self._device, self.dtype)
+        return weight.contiguous(memory_format=torch.channels_last)
+
+    def _exact(self, parameter: Tensor | None) -> Tensor:
+        assert parameter is not None
+        return parameter.to(self._device, torch.float32).contiguous()
+
+
+def _filled_up(level: int, layers: nn.Module) -> nn.Module:
+    """Return a level of the pyramid, scaled so that channels of zeros change no cost volume.
+
+    The cost volume is a mean over channels. Level 6, whose 196 become 200, has its features scaled
+    by the root of their ratio: nothing else sees them, and LeakyReLU lets the scale through.
+    """
+    channels = PYRAMID_CHANNELS[level]
+    filled = channels + -channels % ALIGNMENT
+    if filled != channels:
+        assert level == DECODER_LEVELS[0], "finer levels' features are seen by the decoder too"
+        *_, last = (layer for layer in layers.children() if isinstance(layer, nn.Conv2d))
+        assert last.bias is not None
+        for parameter in (last.weight, last.bias):
+            parameter.mul_(math.sqrt(filled / channels))
+    return layers
+
+
+def _square(sizes: Sequence[int] | str) -> int:
+    """Return the one number that both axes have."""
+    first, second = (int(size) for size in sizes)
+    assert first == second
+    return first
+
+
+class ExactNetwork:
+    """`PwcNet` as it is, with the interface of `InferenceNetwork`: for CPUs, and float32 on a GPU.
+
+    Without TF32, which rounds, cuDNN is several times as fast on contiguous float32 tensors as on
+    channels-last ones.
+    """
+
+    def __init__(self, network: PwcNet) -> None:
+        """Take the network, on its device and in its precision."""
+        self.plain = network
+        self._weight = next(network.parameters())
+        self.dtype = self._weight.dtype
+
+    def encode(self, images: Tensor, into: Pyramid | None = None) -> Pyramid:
+        """Return the features of images; see `InferenceNetwork.encode`.
+
+        With `into`, only those of the levels in it.
+        """
+        pyramid = self.plain.encode(images[:, :IMAGE_CHANNELS].contiguous())
+        if into is None:
+            return pyramid
+        for level, feature in into.items():
+            feature.copy_(pyramid[level])
+        return into
+
+    def empty_pyramid(self, count: int, height: int, width: int) -> Pyramid:
+        """Return the levels that are decoded of `count` images of H x W pixels, to be written."""
+        return {
+            level: self._weight.new_empty(
+                (count, PYRAMID_CHANNELS[level], height >> level, width >> level)
+            )
+            for level in DECODER_LEVELS
+        }
+
+    def decode(self, first: Pyramid, second: Pyramid) -> Tensor:
+        """Return the flow from the first images to the second; see `InferenceNetwork.decode`."""
+        return self.plain.decode(first, second)[-1]

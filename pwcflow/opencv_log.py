@@ -4,22 +4,21 @@ import os
 import re
 import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import Any
 
 import cv2
 
-# How chatty OpenCV and FFmpeg are is a setting of the process, shared by all threads.
-_lock = threading.Lock()
 _FFMPEG_LEVEL = "OPENCV_FFMPEG_LOGLEVEL"
-_CHOSEN_BY_THE_USER = (_FFMPEG_LEVEL, "OPENCV_FFMPEG_DEBUG", "OPENCV_LOG_LEVEL")
-_FFMPEG_SILENT = "-8"
+_FFMPEG_SILENT = "-16"  # silent as -8 is, FFmpeg's AV_LOG_QUIET, but not what a user would set
+_CHOSEN_BY_THE_USER = ("OPENCV_FFMPEG_DEBUG", "OPENCV_LOG_LEVEL")  # and _FFMPEG_LEVEL, if not ours
 _OPENCV_SILENT = 0
 _CODEC_LINE = re.compile(
     rb"(?:libpng (?:warning|error):|Corrupt JPEG data|Premature end of JPEG|Unknown Adobe color"
     rb"|Inconsistent progression|Warning: unknown JFIF|Invalid SOS parameters)[^\n]*\n"
 )
+_stderr_lock = threading.Lock()  # file descriptor 2 belongs to the process
 
 
 @contextmanager
@@ -30,15 +29,12 @@ def quiet_decoding() -> Iterator[bytearray]:
     libpng, for libjpeg tells in no other way that it made up pixels. What other threads wrote to
     stderr meanwhile is then passed on. One thread at a time is inside, so keep the block short.
     """
-    logging = _opencv_logging()
-    complaints = bytearray()
-    with _lock:
-        level = logging.setLogLevel(_OPENCV_SILENT)
+    complaints = text = bytearray()
+    with _stderr_lock:
         try:
-            with _stderr_held_back() as text:
+            with _opencv_is_silent, _stderr_held_back() as text:
                 yield complaints
         finally:
-            logging.setLogLevel(level)
             complaints += b"".join(_CODEC_LINE.findall(text))
             if others := _CODEC_LINE.sub(b"", text):
                 with suppress(OSError):
@@ -49,31 +45,106 @@ def quiet_decoding() -> Iterator[bytearray]:
 def quiet_codecs(*, opening_writer: bool = False) -> Iterator[None]:
     """Keep OpenCV and FFmpeg from writing to stderr while a video is being opened.
 
-    OpenCV reads FFmpeg's level from the environment at every opening, and the level then holds
-    for the decoding that follows, so nothing is changed at import and OpenCV's own settings are
-    put back. A user who has set a level in the environment gets the messages. Keep the block
-    short: other threads wait to enter it.
+    OpenCV reads FFmpeg's level from the environment at an opening (OpenCV 4 at each, 5 at the
+    first), and the level then holds for the decoding that follows, so nothing is changed at import
+    and OpenCV's own settings are put back. A user who has set a level in the environment gets the
+    messages.
+
+    The environment changes, which no other thread may look at meanwhile: enter the block before
+    there are threads, or inside the block of `settled_environment`.
 
     Args:
         opening_writer: also hold back file descriptor 2, because a few complaints about codec tags
-            are printed past all levels.
+            are printed past all levels. One thread at a time is inside such a block.
     """
-    with _lock:
-        if any(name in os.environ for name in _CHOSEN_BY_THE_USER):
-            yield
-            return
-        logging = _opencv_logging()
-        level = logging.setLogLevel(_OPENCV_SILENT)
-        os.environ[_FFMPEG_LEVEL] = _FFMPEG_SILENT
-        try:
-            if opening_writer:
-                with _stderr_held_back():
-                    yield
-            else:
-                yield
-        finally:
-            del os.environ[_FFMPEG_LEVEL]
-            logging.setLogLevel(level)
+    if _the_user_has_chosen():
+        yield
+        return
+    with ExitStack() as stack:
+        stack.enter_context(_opencv_is_silent)
+        stack.enter_context(_ffmpeg_opens_silently)
+        if opening_writer:
+            stack.enter_context(_stderr_lock)
+            stack.enter_context(_stderr_held_back())
+        yield
+
+
+@contextmanager
+def quiet_encoding() -> Iterator[None]:
+    """Keep OpenCV from writing to stderr inside the block, unless the user has set a level.
+
+    Cheap enough for every frame, and safe in every thread: the environment stays as it is.
+    """
+    if _the_user_has_chosen():
+        yield
+        return
+    with _opencv_is_silent:
+        yield
+
+
+@contextmanager
+def settled_environment() -> Iterator[None]:
+    """Change the environment for all `quiet_codecs` inside the block, which then need not do so.
+
+    Enter and leave it while no other thread reads the environment. In C, getenv may crash while
+    another thread adds a variable, and CUDA calls it at times of its own choosing.
+    """
+    if _the_user_has_chosen():
+        yield
+        return
+    with _ffmpeg_opens_silently:
+        yield
+
+
+class _Shared:
+    """Makes a setting of the process while any thread is inside, and undoes it after the last."""
+
+    def __init__(self, setting: Callable[[], AbstractContextManager[None]]) -> None:
+        self._setting = setting
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._undo = ExitStack()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._undo.enter_context(self._setting())
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._undo.close()
+
+
+@contextmanager
+def _opencv_level() -> Iterator[None]:
+    logging = _opencv_logging()
+    level = logging.setLogLevel(_OPENCV_SILENT)
+    try:
+        yield
+    finally:
+        logging.setLogLevel(level)
+
+
+@contextmanager
+def _ffmpeg_level() -> Iterator[None]:
+    os.environ[_FFMPEG_LEVEL] = _FFMPEG_SILENT
+    try:
+        yield
+    finally:
+        os.environ.pop(_FFMPEG_LEVEL, None)
+
+
+_opencv_is_silent = _Shared(_opencv_level)
+_ffmpeg_opens_silently = _Shared(_ffmpeg_level)
+
+
+def _the_user_has_chosen() -> bool:
+    if os.environ.get(_FFMPEG_LEVEL, _FFMPEG_SILENT) != _FFMPEG_SILENT:
+        return True
+    return any(name in os.environ for name in _CHOSEN_BY_THE_USER)
 
 
 @contextmanager

@@ -6,10 +6,10 @@ and outputs were found to be in order, so that a mistake is told at once.
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
-from itertools import chain, islice, pairwise
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from pwcflow.errors import ImageError, OutputError, PwcFlowError, VideoError
 from pwcflow.flow_file import Flow, check_flow_suffix, write_flow
 from pwcflow.image_file import Image, check_image_suffix, read_image, write_image
 from pwcflow.outputs import check_folder, check_nothing_lost, make_folder
+from pwcflow.overlap import WriteBehind, Writer, prefetch
 from pwcflow.progress import progress_bar
 from pwcflow.scale import RunningScale, scale_of
 from pwcflow.video import FrameSource, open_frames
@@ -34,6 +35,7 @@ Summary = dict[str, Any]
 FOLDER_FPS = 25.0
 """Frames per second of a colour video made from a folder of frames."""
 _NUMBERED_FLOW = re.compile(r"[0-9]+\.flo")
+_FLOW_FILE_THREADS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +111,8 @@ def estimate_video(
     """Write the flow between each two consecutive frames of a video.
 
     Frames are read, encoded once and forgotten one after the other: memory does not grow with the
-    length. Each flow file is named by the number of its pair's first frame, from 0.
+    length. Threads read a few frames ahead of the network and write its flows behind it. Each flow
+    file is named by the number of its pair's first frame, from 0.
 
     Args:
         load_estimator: returns the estimator to use.
@@ -128,19 +131,25 @@ def estimate_video(
     with ExitStack() as stack:
         source = stack.enter_context(open_frames(video))
         frames = _two_or_more(source)
-        sink = _VideoSink(outputs, source, stack)
+        sink = _VideoSink(outputs, source, stack)  # before there are threads, which it outlives
+        frames = stack.enter_context(closing(prefetch(frames)))
         estimator = load_estimator()
         pairs = (source.expected_frames or 1) - 1
         bar = stack.enter_context(progress_bar(pairs, progress, unit="pair"))
+        stack.callback(lambda: bar.update(sink.flows - bar.n))  # of the flows written last
+        flows = stack.enter_context(closing(estimator.flows(frames, source.expected_frames)))
         try:
-            for flow in _flows_between(frames, estimator):
+            for flow in flows:
                 sink.write(flow)
-                bar.update()
+                bar.update(sink.flows - bar.n)
+            sink.finish()
         except OutputError:
             raise
         except PwcFlowError as error:
+            sink.finish()
             raise VideoError(f"{error}; {sink.kept()}") from error
         except KeyboardInterrupt:
+            sink.finish()
             raise KeyboardInterrupt(sink.kept()) from None
     return {
         "video": str(video),
@@ -156,37 +165,63 @@ def estimate_video(
 
 
 class _VideoSink:
-    """Writes the flows of a video, one after the other, to where they shall go."""
+    """Writes the flows of a video to where they shall go, in threads, a few flows behind."""
 
     def __init__(self, outputs: VideoOutputs, source: FrameSource, stack: ExitStack) -> None:
         """Check the frame rate; nothing is written, made or removed before the first flow."""
-        self.flows = 0
         self.scale_px: float | None = None  # of the last colour frame
         self._outputs = outputs
+        self._folder_is_ready = False
         self._running_scale = RunningScale()
-        self._writer: ColorVideoWriter | None = None
+        writers: list[tuple[Writer, int]] = []
+        if outputs.folder:
+            writers.append((self._write_file, _FLOW_FILE_THREADS))
         if outputs.viz:
             fps = outputs.fps or _frame_rate(source)
-            self._writer = stack.enter_context(ColorVideoWriter(outputs.viz, fps))
+            self._video = stack.enter_context(ColorVideoWriter(outputs.viz, fps))
+            writers.append((self._write_frame, 1))  # a video and its scale grow in order
+        self._behind = stack.enter_context(WriteBehind(writers, self._remove_file))
+
+    @property
+    def flows(self) -> int:
+        """How many flows, from the first on, are written to wherever they go."""
+        return self._behind.written
 
     def write(self, flow: Flow) -> None:
+        """Hand a flow over; the error of an earlier one may come up here, or in `finish`."""
         folder = self._outputs.folder
-        if folder:
-            if self.flows == 0:
-                make_folder(folder)
-                for old in _numbered_flows(folder):  # there are none, unless they may go
-                    old.unlink()
-            write_flow(folder / f"{self.flows:06d}.flo", flow)
-        if self._writer:
-            self.scale_px = self._outputs.max_flow or self._running_scale.update(flow)
-            self._writer.write(flow_to_color(flow, self.scale_px))
-        self.flows += 1
+        if folder and not self._folder_is_ready:
+            make_folder(folder)
+            for old in _numbered_flows(folder):  # there are none, unless they may go
+                old.unlink()
+            self._folder_is_ready = True
+        self._behind.write(flow)
+
+    def finish(self) -> None:
+        """Wait until every flow handed over is written."""
+        self._behind.finish()
 
     def kept(self) -> str:
         if self.flows == 0:
             return "nothing was written"
         flows = "1 flow" if self.flows == 1 else f"{self.flows} flows"
         return f"kept what comes before: {flows} in {self._outputs}"
+
+    def _write_file(self, number: int, flow: Flow) -> None:
+        write_flow(self._file(number), flow)
+
+    def _write_frame(self, _: int, flow: Flow) -> None:
+        self.scale_px = self._outputs.max_flow or self._running_scale.update(flow)
+        self._video.write(flow_to_color(flow, self.scale_px))
+
+    def _remove_file(self, number: int) -> None:
+        if self._outputs.folder:
+            with suppress(OSError):  # what failed there has its own message
+                self._file(number).unlink(missing_ok=True)
+
+    def _file(self, number: int) -> Path:
+        assert self._outputs.folder, "flow files have a folder"
+        return self._outputs.folder / f"{number:06d}.flo"
 
 
 def _check_pair_outputs(output: Path | None, viz: Path | None, inputs: list[Path]) -> None:
@@ -240,12 +275,6 @@ def _two_or_more(source: FrameSource) -> Iterator[Image]:
     if len(first_two) < 2:
         raise VideoError(f"{source.path} has one frame only; flow needs two")
     return chain(first_two, frames)
-
-
-def _flows_between(frames: Iterable[Image], estimator: "FlowEstimator") -> Iterator[Flow]:
-    """Yield the flow from each frame to the next; each frame is encoded once."""
-    for first, second in pairwise(map(estimator.encode, frames)):
-        yield estimator.decode(first, second)
 
 
 def _frame_rate(source: FrameSource) -> float:

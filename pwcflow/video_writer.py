@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from pwcflow.atomic_file import replacing
 from pwcflow.errors import OutputError, VideoError
-from pwcflow.opencv_log import quiet_codecs
+from pwcflow.opencv_log import quiet_codecs, quiet_encoding, settled_environment
 from pwcflow.video import HIGHEST_FPS, count_frames, opencv_name
 
 # Codecs to try, best first. MPEG-4 and MJPEG come before H.264: their encoders are part of
@@ -88,6 +88,12 @@ class ColorVideoWriter(AbstractContextManager["ColorVideoWriter"]):
         self._encoder: cv2.VideoWriter | None = None
         self._temporary = Path()
         self._stack = ExitStack()  # holds the temporary file
+        self._settled = ExitStack()
+
+    def __enter__(self) -> "ColorVideoWriter":
+        """Prepare for frames that come from another thread than this one."""
+        self._settled.enter_context(settled_environment())
+        return self
 
     def __exit__(
         self,
@@ -96,12 +102,13 @@ class ColorVideoWriter(AbstractContextManager["ColorVideoWriter"]):
         traceback: TracebackType | None,
     ) -> None:
         """Finish the video, or remove it when an exception says that it is of no use."""
-        if error is None or isinstance(error, _PARTIAL_RESULT_IS_KEPT):
-            self.close()
-        elif self._encoder is not None:
-            self._encoder.release()
-            self._encoder = None
-            self._stack.__exit__(kind, error, traceback)
+        with self._settled:
+            if error is None or isinstance(error, _PARTIAL_RESULT_IS_KEPT):
+                self.close()
+            elif self._encoder is not None:
+                self._encoder.release()
+                self._encoder = None
+                self._stack.__exit__(kind, error, traceback)
 
     def write(self, image: npt.NDArray[np.uint8]) -> None:
         """Append a frame, (H, W, 3) RGB uint8, of the size of the first.
@@ -123,7 +130,7 @@ class ColorVideoWriter(AbstractContextManager["ColorVideoWriter"]):
         if self._encoder is None:
             self._encoder = self._opened(frame.shape[1], frame.shape[0])
         self._unsure = 1  # an interrupt may come between the lines below
-        with quiet_codecs():  # a full disk is told once, at the end
+        with quiet_encoding():  # a full disk is told once, at the end
             self._encoder.write(frame)
         self.frames_written += 1
         self._unsure = 0

@@ -1,5 +1,6 @@
 """An estimator without a network, whose flow tells which two images it was given."""
 
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -36,6 +37,10 @@ class FakeEstimator:
         flow = np.empty((*first[1], 2), np.float32)
         flow[:] = first[0], second[0]
         return flow
+
+    def flows(self, frames, expected=None):
+        for first, second in pairwise(map(self.encode, frames)):
+            yield self.decode(first, second)
 
     def __call__(self, first, second):
         return self.decode(self.encode(first), self.encode(second))

@@ -64,6 +64,33 @@ def test_colours_equal_the_published_code_to_one_level():
     assert (difference == 0).mean() > 0.98
 
 
+def compare_with_the_published_code(u, v, scale=1.0):
+    """Check flat arrays of vectors, none with a length within rounding of the scale."""
+    flow = np.stack([u, v], -1).astype(np.float32)[None]
+    expected = [published_color(float(u) / scale, float(v) / scale) for u, v in flow[0]]
+    np.testing.assert_allclose(flow_to_color(flow, scale)[0].astype(int), expected, atol=1)
+
+
+@pytest.mark.parametrize("radius", [0, 1e-3, 0.3, 0.999, 1.001, 40, 1e8])
+def test_every_direction_has_its_published_colour(radius):
+    angle = np.linspace(0, 2 * np.pi, 5000)
+    compare_with_the_published_code(radius * np.cos(angle), radius * np.sin(angle))
+
+
+def test_both_ends_of_the_wheel_are_where_the_published_code_has_them():
+    # Rightward flow is at the first colour, or at the last if it goes up at all: 255 / 6 = 42.5.
+    assert color_of(1, 0.0) == color_of(1, 1e-9) == [255, 0, 0]
+    assert color_of(1, -0.0) == color_of(1, -1e-9) == [255, 0, 43]
+    values = [0.0, -0.0, 1e-30, -1e-30, 1e-7, -1e-7, 1e-3, -1e-3, 0.5, -0.5, 2, -2]
+    compare_with_the_published_code(*(part.ravel() for part in np.meshgrid(values, values)))
+
+
+@pytest.mark.parametrize("scale", [1e-18, 1e-12, 1e-6, 1e6, 3e8])
+def test_hues_do_not_depend_on_the_scale(scale):
+    u, v = np.random.default_rng(0).normal(0, 0.6 * scale, (2, 500))
+    compare_with_the_published_code(u, v, scale)
+
+
 def test_the_same_vector_has_the_same_colour_in_every_frame():
     colours = []
     for longest in (1, 10, 100):
@@ -125,6 +152,25 @@ def test_unknown_pixels_are_black_and_change_no_other(value, scale):
     assert image[3].tolist() == color_of(1, 1, scale)
 
 
+def test_components_of_a_thousand_million_are_known():
+    flow = np.array([[[1e9, 1e9], [-1e9, 0], [np.nextafter(np.float32(1e9), 2e9), 0]]], np.float32)
+    assert largest_magnitude(flow) == pytest.approx(math.sqrt(2) * 1e9)
+    image = flow_to_color(flow)[0]
+    assert image[0].tolist() == color_of(1e9, 1e9, None)
+    assert image[0].max() == 255
+    assert image[1].tolist() == color_of(-1e9, 0, math.sqrt(2) * 1e9)
+    assert image[2].tolist() == BLACK
+
+
+def test_unknown_pixels_here_and_there_leave_the_others_as_they_are():
+    rng = np.random.default_rng(0)
+    flow = rng.normal(0, 3, (300, 211, 2)).astype(np.float32)
+    unknown = rng.random((300, 211)) < 0.3
+    damaged = np.where(unknown[..., None], rng.choice([np.nan, np.inf, -2e9], flow.shape), flow)
+    expected = np.where(unknown[..., None], 0, flow_to_color(flow, 4))
+    np.testing.assert_array_equal(flow_to_color(damaged.astype(np.float32), 4), expected)
+
+
 def test_a_flow_with_no_known_pixel_is_black():
     flow = np.full((3, 2, 2), np.nan, np.float32)
     assert largest_magnitude(flow) == 0
@@ -138,6 +184,22 @@ def test_every_block_of_a_large_flow_is_painted():
     image = flow_to_color(flow, 80)
     for y, x in [(0, 0), (28, 5), (29, 1110), (30, 0), (69, 1110)]:
         assert image[y, x].tolist() == color_of(*flow[y, x], 80)
+
+
+def test_other_layouts_and_types_have_the_same_colours():
+    flow = np.random.default_rng(0).integers(-9, 10, (40, 30, 2))
+    expected = flow_to_color(flow.astype(np.float32))
+    for same in (flow, flow.astype(np.float64), np.asfortranarray(flow, np.float32)):
+        np.testing.assert_array_equal(flow_to_color(same), expected)
+    strided = np.repeat(flow, 2, axis=1).astype(np.float32)[:, ::2]
+    np.testing.assert_array_equal(flow_to_color(strided), expected)
+
+
+@pytest.mark.parametrize("shape", [(0, 5, 2), (5, 0, 2), (0, 0, 2)])
+def test_a_flow_without_pixels_is_an_image_without_pixels(shape):
+    flow = np.zeros(shape, np.float32)
+    assert flow_to_color(flow).shape == (*shape[:2], 3)
+    assert largest_magnitude(flow) == 0
 
 
 @pytest.mark.parametrize("scale", [0, -1, math.nan, math.inf])

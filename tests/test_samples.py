@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
@@ -46,7 +47,7 @@ class SmallFlows(FakeEstimator):
 
 
 class MemoryWatch:
-    """An estimator that notes the process's resident memory, in bytes, before each flow."""
+    """An estimator that notes the process's resident memory, in bytes, at each flow of a video."""
 
     def __init__(self, estimator):
         self._estimator = estimator
@@ -55,10 +56,12 @@ class MemoryWatch:
     def __getattr__(self, name):
         return getattr(self._estimator, name)
 
-    def decode(self, first, second):
-        pages = int(STATM.read_text().split()[1])
-        self.resident.append(pages * 4096)
-        return self._estimator.decode(first, second)
+    def flows(self, frames, expected=None):
+        with closing(self._estimator.flows(frames, expected)) as flows:
+            for flow in flows:
+                pages = int(STATM.read_text().split()[1])
+                self.resident.append(pages * 4096)
+                yield flow
 
 
 def flow_between(estimator, first, second, folder):

@@ -11,6 +11,7 @@ from typer.core import TyperCommand
 
 from pwcflow import __version__
 from pwcflow.cli import flow
+from pwcflow.cli.bench import BENCH_EXAMPLES, bench
 from pwcflow.cli.train import TRAIN_EXAMPLES, train
 
 app = typer.Typer(
@@ -34,6 +35,7 @@ app.command(cls=_Command, epilog=flow.ESTIMATE_EXAMPLES)(flow.estimate)
 app.command(cls=_Command, epilog=flow.VIDEO_EXAMPLES)(flow.video)
 app.command(cls=_Command, epilog=flow.VISUALIZE_EXAMPLES)(flow.visualize)
 app.command(cls=_Command, epilog=TRAIN_EXAMPLES)(train)
+app.command(cls=_Command, epilog=BENCH_EXAMPLES)(bench)
 
 
 def _print_version(value: bool) -> None:

@@ -1,0 +1,104 @@
+"""Time and memory of pairs of images, by size and batch."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from pwcflow.bench.images import textured_pairs
+from pwcflow.bench.timing import (
+    Call,
+    Memory,
+    Times,
+    forget_memory,
+    out_of_gpu_memory,
+    peak_memory,
+    time_calls,
+)
+from pwcflow.captured import Batch, CapturedFlow
+from pwcflow.cudnn import exact_convolutions
+from pwcflow.estimator import PRECISIONS, FlowEstimator
+from pwcflow.network import network_size
+from pwcflow.ops import prepare_images
+
+LoadEstimator = Callable[[], FlowEstimator]
+
+
+@dataclass(frozen=True)
+class PairCost:
+    """What one pair of a batch takes; times are in milliseconds."""
+
+    network: Times
+    """The network alone: images and flow stay on the device."""
+    whole: Times
+    """Calling the estimator: numpy images in, numpy flow out."""
+    memory: Memory
+    """Of the whole."""
+
+
+def measure_pairs(
+    load: LoadEstimator, height: int, width: int, batch: int, repeats: int
+) -> PairCost | None:
+    """Return what a pair takes, or None where the GPU has not enough memory for the batch.
+
+    Args:
+        load: returns a new estimator: one that has seen other sizes may hold memory for them.
+        height: of the images, in pixels.
+        width: of the images, in pixels.
+        batch: pairs in a call.
+        repeats: calls that are timed.
+    """
+    images = textured_pairs(batch, height, width)
+    try:
+        estimator = load()
+        forget_memory(estimator.device)
+        whole = time_calls(lambda: estimator(*images), estimator.device, repeats)
+        memory = peak_memory(estimator.device)
+        network = time_calls(
+            network_call(estimator, height, width, batch), estimator.device, repeats
+        )
+    except RuntimeError as error:
+        if not out_of_gpu_memory(error):
+            raise
+        return None
+    return PairCost(network * (1 / batch), whole * (1 / batch), memory)
+
+
+def network_call(estimator: FlowEstimator, height: int, width: int, batch: int) -> Call:
+    """Return a call of the estimator's network alone: images and flow stay on its device.
+
+    On a GPU they are images as they come and flow at their size. The one place that knows what is
+    inside of an estimator.
+    """
+    if estimator._gpu is None:
+        return _plain_call(estimator, height, width, batch)
+    first, second = (torch.from_numpy(images) for images in textured_pairs(batch, height, width))
+    shape = Batch(2 * batch, height, width, 3, first.dtype, consecutive=False, fused=True)
+    with torch.cuda.device(estimator.device), torch.inference_mode(), exact_convolutions():
+        graph = CapturedFlow(estimator._gpu.network, shape, estimator.device)
+        graph.pixels.copy_(torch.cat((first, second)))
+
+    def call() -> object:
+        graph.run()
+        return graph.flow
+
+    return call
+
+
+def _plain_call(estimator: FlowEstimator, height: int, width: int, batch: int) -> Call:
+    first, second = (
+        prepare_images(
+            torch.from_numpy(images),
+            network_size(height),
+            network_size(width),
+            PRECISIONS[estimator.precision],
+        )
+        for images in textured_pairs(batch, height, width)
+    )
+    network = estimator._network
+
+    def call() -> object:
+        with torch.inference_mode(), exact_convolutions():
+            return network.decode(network.encode(first), network.encode(second))
+
+    return call

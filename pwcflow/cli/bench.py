@@ -1,0 +1,106 @@
+"""The command `bench`."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pwcflow.cli.console import friendly_errors, import_torch, tell
+from pwcflow.cli.options import (
+    DeviceOption,
+    JsonOption,
+    PrecisionOption,
+    QuietOption,
+    WeightsOption,
+)
+
+BENCH_EXAMPLES = """\b
+Examples:
+  pwcflow bench --precision fp16
+  pwcflow bench clip.mp4 --precision fp16
+  pwcflow bench --size 436x1024 --size 1080x1920 --batch 1 --batch 8 --json
+"""
+
+
+def _size(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"([1-9][0-9]{0,4})x([1-9][0-9]{0,4})", text)
+    if not match:
+        raise typer.BadParameter(f"must be such as 436x1024: {text}", param_hint="'--size'")
+    return int(match[1]), int(match[2])
+
+
+def bench(
+    video: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="VIDEO",
+            readable=False,
+            help="A short video, or a folder of frames, to measure each stage on.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="DIR",
+            readable=False,
+            help="Where flows of VIDEO are written, and removed again; the system's folder for "
+            "temporary files unless given.",
+        ),
+    ] = None,
+    size: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HxW", help="Height and width of the images; repeatable.  [default: 436x1024]"
+        ),
+    ] = None,
+    batch: Annotated[
+        list[int] | None,
+        typer.Option(min=1, metavar="N", help="Pairs in a call; repeatable.  [default: 1]"),
+    ] = None,
+    repeats: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Calls that are timed.  [default: 30 on a GPU, 5 on a CPU]",
+        ),
+    ] = None,
+    weights: WeightsOption = "default",
+    device: DeviceOption = "auto",
+    precision: PrecisionOption = "fp32",
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure how fast this machine is.
+
+    Times are medians (p50) and 95th percentiles (p95), on images of random texture, by size and
+    batch; then those of the cost volume at each level, beside plain PyTorch and the package
+    localcorr where it is installed. Of a VIDEO, reading, the network and writing are measured
+    alone, then all together, to see which one bounds; all its frames are read and their flows
+    written, so a few seconds of it are best.
+    """
+    if output and not video:
+        raise typer.BadParameter("--output is for the flows of a video; give VIDEO too")
+    sizes = [_size(text) for text in size or ["436x1024"]]
+    with friendly_errors(quiet):
+        import_torch()
+        from pwcflow.bench.report import lines_of, summary_of
+        from pwcflow.bench.run import BenchSettings, run_bench
+
+        settings = BenchSettings(
+            sizes=sizes,
+            batches=batch or [1],
+            video=video,
+            folder=output,
+            weights=weights,
+            device=device,
+            precision=precision,
+            repeats=repeats,
+        )
+        result = run_bench(settings, quiet=quiet)
+        summary = summary_of(result)
+        for line in [""] if as_json else lines_of(result):
+            tell(line, summary, quiet=quiet, as_json=as_json)

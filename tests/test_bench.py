@@ -1,0 +1,355 @@
+import json
+import math
+import os
+import subprocess
+import sys
+from collections import namedtuple
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from pwcflow import FlowEstimator
+from pwcflow.bench import report, video
+from pwcflow.bench.images import SHIFT, textured_pairs
+from pwcflow.bench.network import PairCost, measure_pairs
+from pwcflow.bench.timing import WARM_UP, Memory, Times, out_of_gpu_memory, time_calls
+from pwcflow.bench.video import Stage, VideoCost
+from pwcflow.bench.volumes import localcorr_volume, shape_of
+from pwcflow.cli import app
+from pwcflow.image_file import write_image
+from pwcflow.ops import cost_volume
+from tests.benchmarks import growth
+from tests.features import features, relative_error
+
+CPU = torch.device("cpu")
+SMALL = ("--size", "64x64", "--repeats", "2", "--device", "cpu")
+MEMORY = Memory(gpu_allocated=412.0, gpu_reserved=500.0, process=None)
+COST = PairCost(network=Times(0.5, 0.625), whole=Times(2.0, 4.0), memory=MEMORY)
+
+
+def invoke(*args):
+    return CliRunner().invoke(app, ["bench", *map(str, args)])
+
+
+def assert_one_error_line(result, *texts):
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    for text in texts:
+        assert text in result.stderr
+
+
+@pytest.fixture
+def frames(tmp_path):
+    """A folder of three frames, and an empty folder to write to."""
+    folder = tmp_path / "frames"
+    folder.mkdir()
+    for index, image in enumerate(textured_pairs(3, 64, 64)[0]):
+        write_image(folder / f"{index}.png", image)
+    (tmp_path / "out").mkdir()
+    return folder
+
+
+# figures
+
+
+@pytest.mark.parametrize(
+    ("samples", "p50", "p95"),
+    [
+        ([7.0], 7.0, 7.0),
+        ([4.0, 1.0, 3.0, 2.0], 2.5, 3.85),  # 0.95 of the way over 3 gaps: 0.85 into the last one
+        (list(range(101)), 50.0, 95.0),
+    ],
+)
+def test_percentiles_lie_between_the_two_nearest_samples(samples, p50, p95):
+    times = Times.of(samples)
+    assert (times.p50, times.p95) == (pytest.approx(p50), pytest.approx(p95))
+
+
+def test_the_first_calls_do_not_count_and_the_others_do():
+    calls = []
+    times = time_calls(lambda: calls.append(1), CPU, 4)
+    assert len(calls) == WARM_UP["cpu"] + 4
+    assert 0 <= times.p50 <= times.p95
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (None, "-"), (0.004, "0.00"), (9.994, "9.99"), (9.995, "10.0"), (99.94, "99.9"),
+        (99.95, "100"), (1234.5, "1234"),
+    ],
+)  # fmt: skip
+def test_figures_have_three_digits(number, text):
+    assert report.figure(number) == text
+
+
+def test_columns_are_aligned_and_one_of_dashes_is_left_out():
+    rows = [("a", "-", "1.00", "-"), ("longer", "-", "-", "12")]
+    assert report.table(("name", "absent", "ms", "us"), rows) == [
+        "  name    ms  us",
+        "     a  1.00   -",
+        "longer     -  12",
+    ]
+
+
+def test_a_pair_is_told_by_its_median_and_one_without_memory_keeps_its_place():
+    rows = [report.pair_summary((436, 1024), batch, cost) for batch, cost in [(1, COST), (8, None)]]
+    assert rows[0] == {
+        "height": 436,
+        "width": 1024,
+        "batch": 1,
+        "out_of_memory": False,
+        "network_ms_per_pair": {"p50": 0.5, "p95": 0.625},
+        "whole_ms_per_pair": {"p50": 2.0, "p95": 4.0},
+        "network_pairs_per_second": 2000.0,
+        "whole_pairs_per_second": 500.0,
+        "peak_memory_mb": {"gpu_allocated": 412.0, "gpu_reserved": 500.0, "process": None},
+    }
+    assert rows[1]["out_of_memory"]
+    assert rows[1]["network_ms_per_pair"] is rows[1]["whole_pairs_per_second"] is None
+
+
+def test_the_slowest_stage_is_the_one_that_all_together_are_held_against():
+    decode, network, write = (Stage.of(samples) for samples in ([2.0, 4.0], [1.0], [0.5, 0.25]))
+    cost = VideoCost(Path("clip.mp4"), 9, 436, 1024, decode, network, write, together=3.75)
+    assert cost.slowest() == ("decode", 3.0)
+    assert report.video_summary(cost) == {
+        "path": "clip.mp4",
+        "frames": 9,
+        "height": 436,
+        "width": 1024,
+        "decode_ms": {"mean": 3.0, "p50": 3.0, "p95": pytest.approx(3.9)},
+        "network_ms": {"mean": 1.0, "p50": 1.0, "p95": 1.0},
+        "write_ms": {"mean": 0.375, "p50": 0.375, "p95": pytest.approx(0.4875)},
+        "together_ms": {"mean": 3.75},
+        "slowest": "decode",
+        "together_over_slowest": 1.25,
+    }
+
+
+def test_levels_have_the_shapes_of_the_network():
+    # 436 x 1024 becomes 448 x 1024 in the network.
+    assert [shape_of(level, 436, 1024) for level in (6, 5, 4, 3, 2)] == [
+        (196, 7, 16), (128, 14, 32), (96, 28, 64), (64, 56, 128), (32, 112, 256),
+    ]  # fmt: skip
+
+
+# what is measured
+
+
+def test_everything_in_a_pair_of_images_moves_by_the_shift():
+    first, second = textured_pairs(2, 40, 50)
+    right, down = SHIFT
+    assert (right, down) == (7, -3)
+    assert np.array_equal(second[:, : 40 - 3, 7:], first[:, 3:, : 50 - 7])
+    assert (first[0] != first[1]).mean() > 0.9  # every pair is of its own
+    assert first.std() > 30
+    assert ((first == 0) | (first == 255)).mean() < 0.05
+
+
+def test_the_network_sees_the_shift():
+    flow = FlowEstimator(device="cpu")(*textured_pairs(1, 128, 192))
+    np.testing.assert_allclose(np.median(flow, axis=(0, 1, 2)), SHIFT, atol=0.5)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_memory"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"), True),
+        (RuntimeError("CUDA error: out of memory"), True),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED on CUDA"), True),
+        (RuntimeError("CUDA error: an illegal memory access was encountered"), False),
+    ],
+)
+def test_only_too_little_memory_is_a_row_without_figures(error, is_memory):
+    def load():
+        raise error
+
+    assert out_of_gpu_memory(error) == is_memory
+    if is_memory:
+        assert measure_pairs(load, 64, 64, 1, 1) is None
+    else:
+        with pytest.raises(RuntimeError, match="illegal"):
+            measure_pairs(load, 64, 64, 1, 1)
+
+
+def test_localcorr_has_no_column_on_a_cpu():
+    assert localcorr_volume(CPU) is None
+
+
+@pytest.mark.gpu
+def test_localcorr_computes_what_ours_does_but_for_the_mean():
+    pytest.importorskip("localcorr")
+    first, second = features((2, 33, 18, 20), "cuda", torch.float32)
+    theirs = localcorr_volume(first.device)
+    assert theirs is not None
+    volume = theirs(first, second).flatten(1, 2) / first.shape[1]
+    assert relative_error(volume, cost_volume(first, second)) < 1e-5
+
+
+# the command
+
+
+def numbers_in(value):
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        return [number for part in value for number in numbers_in(part)]
+    return [value] if isinstance(value, (int, float)) and not isinstance(value, bool) else []
+
+
+def test_json_holds_every_size_and_batch_and_level():
+    result = invoke(*SMALL, "--size", "48x80", "--batch", 1, "--batch", 2, "--json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    summary = json.loads(result.stdout)
+    sizes = [(row["height"], row["width"], row["batch"]) for row in summary["pairs"]]
+    assert sizes == [(64, 64, 1), (64, 64, 2), (48, 80, 1), (48, 80, 2)]
+    assert [(part["height"], part["width"]) for part in summary["cost_volume"]] == [
+        (64, 64), (48, 80),
+    ]  # fmt: skip
+    for part in summary["cost_volume"]:
+        assert [row["level"] for row in part["levels"]] == [6, 5, 4, 3, 2]
+    assert (summary["device"], summary["gpu"], summary["video"]) == ("cpu", None, None)
+    assert (summary["precision"], summary["weights"], summary["repeats"]) == ("fp32", "default", 2)
+    numbers = numbers_in(summary)
+    assert len(numbers) > 80
+    assert all(math.isfinite(number) and number > 0 for number in numbers)
+
+
+def test_a_person_gets_tables_and_quiet_is_quiet():
+    result = invoke(*SMALL)
+    assert (result.exit_code, result.stderr) == (0, "")
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("CPU, ")
+    assert lines[0].endswith("fp32, weights default, 2 calls each")
+    assert any(line.split()[:2] == ["64x64", "1"] for line in lines)
+    assert "196 x 1 x 1" in result.stdout
+    assert "localcorr" not in result.stdout
+    assert "GPU" not in result.stdout
+    quiet = invoke(*SMALL, "--quiet")
+    assert (quiet.exit_code, quiet.output) == (0, "")
+
+
+def test_the_stages_of_a_video_leave_nothing_behind(frames, tmp_path):
+    out = tmp_path / "new" / "out"
+    result = invoke(frames, *SMALL, "--output", out, "--json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    stages = json.loads(result.stdout)["video"]
+    assert (stages["path"], stages["frames"]) == (str(frames), 3)
+    assert (stages["height"], stages["width"]) == (64, 64)
+    assert stages["slowest"] in ("decode", "network", "write")
+    numbers = numbers_in(stages)
+    assert len(numbers) == 3 + 3 * 3 + 2
+    assert all(math.isfinite(number) and number > 0 for number in numbers)
+    assert list(out.iterdir()) == []
+    assert len(list(frames.iterdir())) == 3
+
+
+@pytest.mark.parametrize("size", ["436", "0x64", "64x", "64x64x3", "-64x64", "1e2x64", "999999x1"])
+def test_a_size_is_height_x_width(size):
+    result = invoke(f"--size={size}")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "such as 436x1024" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "args",
+    [("--batch", 0), ("--repeats", 0), ("--precision", "fp8"), ("--output", "out"), ("a", "b")],
+    ids=str,
+)
+def test_other_mistakes_of_usage_exit_with_2(args):
+    assert invoke(*args).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("args", "texts"),
+    [
+        (("missing.mp4",), ("there is no file missing.mp4",)),
+        (("text.mp4",), ("text.mp4",)),
+        (("one",), ("one has one frame only", "needs two")),
+        (("frames", "--output", "text.mp4"), ("text.mp4 is a file",)),
+        (("--weights", "missing.pt"), ("missing.pt",)),
+        (("--device", "tpu"), ("'tpu' is unknown",)),
+    ],
+    ids=str,
+)
+def test_an_input_that_cannot_be_used_is_told_in_one_line(
+    frames, tmp_path, monkeypatch, args, texts
+):
+    monkeypatch.chdir(tmp_path)
+    Path("text.mp4").write_text("not what its name says\n")
+    Path("one").mkdir()
+    write_image(Path("one/0.png"), np.zeros((64, 64, 3), np.uint8))
+    assert_one_error_line(invoke("--size=64x64", *args), *texts)
+
+
+def test_flows_that_do_not_fit_on_the_disk_are_not_begun(frames, tmp_path, monkeypatch):
+    usage = namedtuple("usage", "total used free")(1000, 0, 1000)
+    monkeypatch.setattr(video.shutil, "disk_usage", lambda path: usage)
+    result = invoke(frames, *SMALL, "--output", tmp_path / "out")
+    assert_one_error_line(result, "need 0.0 GB", "--output DIR")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_help_needs_no_torch(tmp_path):
+    for name in ("torch", "cupy", "cv2"):
+        (tmp_path / f"{name}.py").write_text(f"raise ImportError('{name} is blocked')\n")
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-m", "pwcflow", "bench"]
+    done = subprocess.run([*command, "--help"], capture_output=True, text=True, env=env)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "pwcflow bench " in done.stdout.split("Examples:")[1]
+    done = subprocess.run(command, capture_output=True, text=True, env=env)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: PyTorch cannot be imported")
+    assert done.stderr.count("\n") == 1
+
+
+# the benchmark of growth
+
+
+def test_sizes_of_growth_have_about_their_megapixels():
+    assert growth.size_of(0.25) == (375, 667)
+    for megapixels in growth.MEGAPIXELS:
+        height, width = growth.size_of(megapixels)
+        assert height * width == pytest.approx(megapixels * 1e6, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "log", "ticks"),
+    [
+        (0.3, 17, True, [0.2, 0.5, 1, 2, 5, 10, 20]),
+        (100, 1000, True, [100, 200, 500, 1000]),
+        (1, 5.5, False, [0, 1, 2, 3, 4, 5, 6]),
+        (0.1, 0.22, False, [0, 0.05, 0.1, 0.15, 0.2, 0.25]),
+    ],
+)
+def test_ticks_are_round_and_span_the_values(low, high, log, ticks):
+    assert growth.ticks_of(low, high, log=log) == pytest.approx(ticks)
+
+
+def test_growth_is_drawn_also_where_memory_did_not_suffice():
+    def rows(name, values):
+        costs = [COST] * (len(values) - 1) + [None]
+        return [
+            {name: value, **report.pair_summary((64, 64), 1, cost)}
+            for value, cost in zip(values, costs, strict=True)
+        ]
+
+    image = growth.draw(
+        {
+            "machine": {"card": "a card", "torch": "2.13", "commit": "abc", "date": "2026-11-30"},
+            "precision": "fp16",
+            "by_size": rows("megapixels", [0.25, 1, 33]),
+            "by_batch": rows("batch", [32]),
+        }
+    )
+    assert image.dtype == np.uint8
+    by_size, by_batch = np.hsplit(image[growth.HEADER :], 2)
+    for color in growth.COLORS:
+        assert (by_size == color).all(-1).any()
+        assert not (by_batch == color).all(-1).any()

@@ -19,7 +19,7 @@ from torch import Tensor
 from pwcflow.cudnn import exact_convolutions
 from pwcflow.device import find_device, find_precision
 from pwcflow.errors import WeightsError
-from pwcflow.gpu_flow import GpuFlow
+from pwcflow.gpu_flow import GpuFlow, at_work
 from pwcflow.inference import ExactNetwork, InferenceNetwork
 from pwcflow.network import PwcNet, Pyramid, network_size
 from pwcflow.ops import finish_flow, prepare_images
@@ -125,7 +125,8 @@ class FlowEstimator:
         taken from `frames` ahead of the flows that are given.
 
         Args:
-            frames: images as calling the estimator takes them, no batches, of one size and dtype.
+            frames: images as calling the estimator takes them, no batches, of one size and dtype;
+                each an array of its own, as several are held at a time.
             expected: about how many they are, if that is known: for thousands of frames a GPU is
                 prepared longer, and faster then.
 
@@ -137,20 +138,30 @@ class FlowEstimator:
                 `frames` itself raises, come after the flows of what went before.
         """
         rest = _alike(frames)
-        last: npt.NDArray[Any] | None = None
-        before: EncodedImage | None = None
-        for last in rest if self._gpu is None else islice(rest, UNRECORDED):
-            encoded = self.encode(last)
-            if before is not None:
-                yield self.decode(before, encoded)
-            before = encoded
-        if self._gpu is None or last is None or (following := next(rest, None)) is None:
+        if self._gpu is None:
+            yield from self._one_by_one(rest)
+            return
+        last = yield from self._one_by_one(islice(rest, UNRECORDED))
+        if last is None or (following := next(rest, None)) is None:
             return
         many = expected is not None and expected >= FUSED_FROM
         with closing(self._gpu.along(chain((last, following), rest), many=many)) as found:
             for flow, finite in found:
                 self._check_finite(finite)
                 yield flow
+
+    def _one_by_one(
+        self, frames: Iterable[npt.NDArray[Any]]
+    ) -> Generator[npt.NDArray[np.float32], None, npt.NDArray[Any] | None]:
+        """Yield the flows between frames, and return the last one, if there is one."""
+        last: npt.NDArray[Any] | None = None
+        before: EncodedImage | None = None
+        for last in frames:
+            encoded = self.encode(last)
+            if before is not None:
+                yield self.decode(before, encoded)
+            before = encoded
+        return last
 
     def encode(self, image: npt.NDArray[Any]) -> EncodedImage:
         """Return the features of an image, so that a video's frame is encoded once for two pairs.
@@ -181,7 +192,7 @@ class FlowEstimator:
 
     @contextmanager
     def _at_work(self) -> Iterator[None]:
-        on_device = torch.cuda.device(self.device) if self._gpu else nullcontext()
+        on_device = at_work(self.device) if self._gpu else nullcontext()
         with on_device, torch.inference_mode(), exact_convolutions():
             yield
 

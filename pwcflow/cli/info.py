@@ -1,0 +1,42 @@
+"""The command `info`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pwcflow.cli.console import friendly_errors, tell
+from pwcflow.cli.convert import BoundOption
+from pwcflow.cli.options import JsonOption, QuietOption
+
+INFO_EXAMPLES = """\b
+Examples:
+  pwcflow info flow.flo
+  pwcflow info flows/*.npz --json
+"""
+
+
+def info(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", readable=False, help="Flow files, of any format."),
+    ],
+    bound: BoundOption = None,
+    quiet: QuietOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Tell what flow files hold.
+
+    A line a file: kind, size, share of valid pixels, range in pixels, and what it tells of itself,
+    if anything. The first file that cannot be read ends it.
+    """
+    with friendly_errors(quiet):
+        from pwcflow.info import describe, sentence_of
+
+        described = []
+        for file in files:
+            described.append(describe(file, bound=bound))
+            if not as_json:
+                tell(sentence_of(described[-1]), {}, quiet=quiet, as_json=False)
+        if as_json:
+            tell("", {"files": described}, quiet=quiet, as_json=True)

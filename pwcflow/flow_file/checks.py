@@ -1,0 +1,84 @@
+"""What all readers check before they take memory, and how they say it."""
+
+import os
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias
+
+from pwcflow.errors import FlowFileError, OutputError
+
+Metadata: TypeAlias = dict[str, Any]
+"""Whatever JSON holds, by name: how a flow came about."""
+
+MAX_SIDE = 99999  # the limit in the Middlebury code (flowIO.cpp)
+DEFLATE_RATIO = 1032
+"""How many bytes one byte can become at most; source: zlib.net, "zlib Technical Details"."""
+
+
+def size_of(file: BinaryIO) -> int:
+    """Return the length of an open file in bytes."""
+    return os.fstat(file.fileno()).st_size
+
+
+def cut_short(path: Path, needed: str, size: int) -> FlowFileError:
+    """Return the error of a file that ends too early: `needed` tells what is missing."""
+    return FlowFileError(f"{path} is cut short: {needed}, but the file has {size}; write it again")
+
+
+def damaged(path: Path, why: object) -> FlowFileError:
+    """Return the error of a file that contradicts itself, or that its decoder rejects."""
+    return FlowFileError(f"{path} is damaged: {why}; copy or write it again")
+
+
+def check_sides(path: Path, width: int, height: int) -> None:
+    """Raise unless both sides have 1 to 99999 pixels."""
+    if not (1 <= width <= MAX_SIDE and 1 <= height <= MAX_SIDE):
+        raise FlowFileError(
+            f"{path} is damaged: its header says {width} x {height} pixels, "
+            f"and a side has 1 to {MAX_SIDE}; write it again"
+        )
+
+
+def check_length(path: Path, claim: str, expected: int, size: int) -> None:
+    """Raise unless the file has exactly the bytes its header claims; nothing is allocated yet."""
+    if size == expected:
+        return
+    fault = "is cut short" if size < expected else "is too long"
+    raise FlowFileError(
+        f"{path} {fault}: its header says {claim}, which needs {expected} bytes, "
+        f"but the file has {size}; write it again"
+    )
+
+
+def check_deflated(path: Path, claim: str, raw: int, packed: int) -> None:
+    """Raise if so few bytes cannot hold, however well compressed, what the header claims."""
+    if raw > DEFLATE_RATIO * packed:
+        raise damaged(
+            path,
+            f"its header says {claim}, {raw} bytes, which the {packed} compressed ones cannot hold",
+        )
+
+
+def check_package(path: Path, package: str, extra: str) -> None:
+    """Raise `OutputError` if an optional package is not here; it is not imported yet."""
+    try:
+        found = find_spec(package)
+    except ValueError:  # how a package counts that was taken out of sys.modules
+        found = None
+    if found is None:
+        raise OutputError(f"cannot write {path}: {_how_to_install(package, extra)}")
+
+
+def import_package(path: Path, package: str, extra: str) -> Any:
+    """Return an optional package, or raise `FlowFileError` with how to install it."""
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise FlowFileError(
+            f"{path} cannot be opened: {_how_to_install(package, extra)} ({error})"
+        ) from error
+
+
+def _how_to_install(package: str, extra: str) -> str:
+    return f"this needs the package {package}; run: pip install 'pwcflow[{extra}]'"

@@ -1,70 +1,127 @@
-"""Still images on disk: any common format in, 8- or 16-bit RGB out, and back.
+"""Still images on disk: any common format in, RGB of 8 or 16 bits or floats out, and back.
 
-OpenCV decodes; `image_damage` finds what it would let pass.
+OpenCV decodes most; `image_damage` finds what it would let pass.
 """
 
 import re
 import stat
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
+from pwcflow import exr, pnm, tiff
+from pwcflow.animation import picture_count
 from pwcflow.atomic_file import replacing
 from pwcflow.errors import ImageError, OutputError, reason_of
-from pwcflow.image_damage import check_complaints, check_layout
+from pwcflow.exif import orientation_of, upright
+from pwcflow.float_image import displayed, from_0_to_1, rgb_of
+from pwcflow.image_damage import check_layout, check_tiff_page
+from pwcflow.opencv_image import Decoded, decode_rgb
 from pwcflow.opencv_log import quiet_decoding
+from pwcflow.tiff_image import decode_tiff
 
-Image: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.uint16]
-"""(H, W, 3) RGB, over the whole range of its type."""
-
-_Decoded: TypeAlias = npt.NDArray[np.integer[Any] | np.floating[Any]]  # whatever OpenCV returns
+Image: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.uint16] | npt.NDArray[np.float32]
+"""(H, W, 3) RGB, over the whole range of its type; float32 is from 0 to 1."""
 
 IMAGE_SUFFIXES = frozenset(
     (".png", ".jpg", ".jpeg", ".jpe", ".bmp", ".dib", ".tif", ".tiff", ".webp", ".jp2", ".avif")
-) | {".ppm", ".pgm", ".pbm", ".pnm"}
+) | {".ppm", ".pgm", ".pbm", ".pnm", ".pam", ".exr", ".hdr"}
 """Suffixes, in lower case, of the files that `read_image` reads."""
 
 WRITABLE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp")
 _16_BIT_SUFFIXES = (".png", ".tif", ".tiff")
 
-_PNM_SPACE = rb"(?:\s|#[^\n]*\n)+"
-_PNM_MAXIMUM = re.compile(
-    rb"P[2356]" + _PNM_SPACE + rb"\d+" + _PNM_SPACE + rb"\d+" + _PNM_SPACE + rb"(\d{1,5})"
-)
 _AVIF_OR_JPEG_2000 = re.compile(rb"....(?:ftyp(?:avi|mif|msf)|jP  )|\xff\x4f\xff\x51", re.DOTALL)
-_OTHER_SIGNATURES = re.compile(
-    rb"\x89PNG|\xff\xd8\xff|II[*+]\0|MM\0[*+]|BM|GIF8|RIFF....WEBP|P[1-7]\s", re.DOTALL
-)
+_RADIANCE = (b"#?RADIANCE", b"#?RGBE")
+_OTHERS = re.compile(rb"\x89PNG|\xff\xd8\xff|BM|GIF8|RIFF....WEBP|#\?R", re.DOTALL)
 
 
 def read_image(path: str | Path) -> Image:
-    """Return an image file as (H, W, 3) RGB, uint8, or uint16 if PNG, TIFF or PNM hold 16 bits.
+    """Return an image file as (H, W, 3) RGB: uint8, uint16 of 16 bits, or float32 from 0 to 1.
 
-    Gray becomes three equal channels, a palette and CMYK become RGB, alpha is dropped (an 8-bit
-    TIFF with alpha is multiplied by it), and the EXIF orientation is applied, but not that of an
-    AVIF, which OpenCV ignores. The content decides about the format, not the suffix. Only the first
-    image of an animation or of pages is read. `path` may be a pipe, and is then waited for.
+    Gray becomes three equal channels, a palette and CMYK become RGB, alpha is dropped, colours as
+    they are stored, and the orientation of a camera (EXIF) is applied. 16 bits are kept
+    in PNG, TIFF and PNM, also where fewer are in use. Floats of a TIFF or PFM are from 0, black, to
+    1, white. EXR and HDR hold light, which is clipped to 0..1 and given sRGB's curve, as a viewer
+    shows it. The content decides about the format, not the suffix. `path` may be a pipe, and is
+    then waited for.
 
     Raises:
-        ImageError: the file is missing, empty, damaged, cut short, no image, holds floats, or has
-            more than 2^28 pixels.
+        ImageError: the file is missing, empty, damaged, cut short, no image, holds several
+            pictures, other floats, or numbers of unknown range, or more than 2^28 pixels.
     """
     path = Path(path)
     data = _read_bytes(path)
     check_layout(path, data)
-    flags = cv2.IMREAD_COLOR
+    pictures = picture_count(data)
+    if pictures > 1:
+        raise ImageError(
+            f"{path} holds {pictures} pictures, and one is needed here; save the one you mean as a "
+            "file of its own, or take `pwcflow video` for the flow between them"
+        )
+    return _picture(path, data)
+
+
+def read_pages(path: str | Path) -> tuple[int, Iterator[Image]]:
+    """Return how many pictures a TIFF holds, and the pictures, each as `read_image` returns one.
+
+    Pages of another size than the first, previews and masks do not count.
+
+    Raises:
+        ImageError: the file is missing, empty, damaged or cut short, or is no TIFF; a damaged page
+            raises it when its turn comes.
+    """
+    path = Path(path)
+    data = _read_bytes(path)
+    if not data.startswith(tiff.SIGNATURES):
+        raise ImageError(f"{path} is not a TIFF; only a TIFF has pages")
+    check_layout(path, data)
+    pages = tiff.pictures_of(data)
+    return len(pages), (_page(path, data, page) for page in pages)
+
+
+def _picture(path: Path, data: bytes) -> Image:
+    if data.startswith(exr.MAGIC):
+        return displayed(path, rgb_of(path, exr.decode_exr(path, data)))
+    if pnm.SIGNATURE.match(data):
+        return _checked(path, pnm.decode_pnm(path, data))
+    if data.startswith(tiff.SIGNATURES):
+        return _page(path, data, tiff.pictures_of(data)[0])
+    if not _AVIF_OR_JPEG_2000.match(data) and not _OTHERS.match(data):
+        raise ImageError(f"{path} is not an image, or of an unknown format; save it as PNG or JPEG")
+    flags = cv2.IMREAD_IGNORE_ORIENTATION
     if not _AVIF_OR_JPEG_2000.match(data):  # as 16 bits, their 10 or 12 would be left unscaled
         flags |= cv2.IMREAD_ANYDEPTH
-    image = _decode(path, data, flags)
+    image = decode_rgb(path, data, flags)
     if image is None:
-        raise _undecodable(path, data)
+        raise _undecodable(path)
+    if data.startswith(_RADIANCE):
+        return displayed(path, image)
+    return _checked(path, upright(image, orientation_of(data)))
+
+
+def _page(path: Path, data: bytes, page: tiff.Page) -> Image:
+    check_tiff_page(path, data, page)
+    image = decode_tiff(path, data, page)
+    if image is None:
+        raise _undecodable(path)
+    return _checked(path, image)
+
+
+def _checked(path: Path, image: Decoded) -> Image:
+    """Return an image whose numbers have a known range."""
+    if image.dtype.kind == "f":
+        return from_0_to_1(path, image)
     if image.dtype != np.uint8 and image.dtype != np.uint16:
-        raise _not_integers(path, image.dtype)
-    rgb = cast(Image, cv2.cvtColor(image, cv2.COLOR_BGR2RGB))
-    return _full_range(rgb, data)
+        raise ImageError(
+            f"{path} holds {image.dtype} values, whose black and white are unknown; "
+            "save it with 8 or 16 bits a channel"
+        )
+    return cast(Image, image)
 
 
 def write_image(path: str | Path, image: Image) -> None:
@@ -129,40 +186,8 @@ def _read_bytes(path: Path) -> bytes:
     return data
 
 
-def _decode(path: Path, data: bytes, flags: int) -> _Decoded | None:
-    with quiet_decoding() as complaints:
-        try:
-            image = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
-        except cv2.error:
-            image = None
-    check_complaints(path, complaints)
-    return image
-
-
-def _full_range(image: Image, data: bytes) -> Image:
-    """Stretch a PNM of, say, 12 bits to the range of its type, as other formats are stored."""
-    maximum = int(match[1]) if (match := _PNM_MAXIMUM.match(data)) else 0
-    full = int(np.iinfo(image.dtype).max)
-    if not 0 < maximum < full:
-        return image
-    stretched = np.rint(image * (full / maximum)).clip(0, full)
-    return cast(Image, stretched.astype(image.dtype))
-
-
-def _undecodable(path: Path, data: bytes) -> ImageError:
-    unchanged = _decode(path, data, cv2.IMREAD_UNCHANGED)
-    if unchanged is not None and unchanged.dtype not in (np.uint8, np.uint16):
-        return _not_integers(path, unchanged.dtype)
-    if _AVIF_OR_JPEG_2000.match(data) or _OTHER_SIGNATURES.match(data):
-        return ImageError(
-            f"{path} cannot be decoded: it is damaged, cut short or of a rare kind; "
-            "make it again or save it as PNG"
-        )
-    return ImageError(f"{path} is not an image, or of an unknown format; save it as PNG or JPEG")
-
-
-def _not_integers(path: Path, dtype: np.dtype[np.generic]) -> ImageError:
+def _undecodable(path: Path) -> ImageError:
     return ImageError(
-        f"{path} holds {dtype} values, whose black and white are unknown; "
-        "save it with 8 or 16 bits a channel"
+        f"{path} cannot be decoded: it is damaged, cut short or of a rare kind; make it again or "
+        "save it as PNG"
     )

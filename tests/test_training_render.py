@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import cv2
 import numpy as np
 import pytest
 import torch
@@ -240,3 +241,16 @@ def test_textures_come_from_folders_cropped_squared_and_premultiplied(tmp_path):
     assert found.sprites.shape == (1, 34, 34, 4)
     assert found.sprites[0, 17, 17].tolist() == [40, 40, 40, 51]  # 200 x 51 / 255
     assert found.sprites[0, 2, 17].tolist() == [0, 0, 0, 0]
+
+
+def test_photographs_of_any_depth_become_8_bits(tmp_path):
+    for name, pixels in (
+        ("1.png", np.full((6, 8, 3), 51, np.uint8)),
+        ("2.png", np.full((6, 8, 3), 51 * 257, np.uint16)),
+        ("3.tif", np.full((6, 8, 3), 0.2, np.float32)),
+    ):
+        cv2.imwrite(str(tmp_path / name), pixels)
+    photos = load_textures([tmp_path], [], photo_size=(6, 8)).photos
+    assert photos.shape == (3, 6, 8, 4)
+    assert (photos[..., :3] == 51).all()
+    assert (photos[..., 3] == 255).all()

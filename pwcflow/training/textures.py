@@ -65,6 +65,8 @@ def _photo(file: Path, size: tuple[int, int]) -> npt.NDArray[np.uint8]:
     image: npt.NDArray[Any] = read_image(file)
     if image.dtype == np.uint16:
         image = (image >> 8).astype(np.uint8)
+    elif image.dtype == np.float32:
+        image = np.rint(image * 255).astype(np.uint8)
     height, width = size
     scale = max(height / image.shape[0], width / image.shape[1])
     fitted = (

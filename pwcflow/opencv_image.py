@@ -1,0 +1,43 @@
+"""OpenCV's image decoder, in silence, and without the pixels that it makes up."""
+
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+
+from pwcflow.image_damage import check_complaints
+from pwcflow.opencv_log import quiet_decoding
+
+Decoded: TypeAlias = npt.NDArray[np.integer[Any] | np.floating[Any]]
+"""An image of some number of channels and some type."""
+
+
+def decode(path: Path, data: bytes, flags: int) -> Decoded | None:
+    """Return what OpenCV decodes, with channels in OpenCV's order; None where it cannot.
+
+    Raises:
+        ImageError: a part of the picture is made up.
+    """
+    with quiet_decoding() as complaints:
+        try:
+            image = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
+        except cv2.error:
+            image = None
+    check_complaints(path, complaints)
+    return image
+
+
+def decode_rgb(path: Path, data: bytes, flags: int) -> Decoded | None:
+    """Return what OpenCV decodes as (H, W, 3) RGB; None where it cannot.
+
+    Raises:
+        ImageError: a part of the picture is made up.
+    """
+    image = decode(path, data, cv2.IMREAD_COLOR | flags)
+    if image is None:
+        return None
+    if image.dtype not in (np.uint8, np.uint16, np.float32):  # of which it swaps no channels
+        return image[..., ::-1]
+    return cast(Decoded, cv2.cvtColor(image, cv2.COLOR_BGR2RGB))

@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from pwcflow.errors import OutputError, reason_of
 
@@ -61,11 +62,13 @@ def check_folder_writable(folder: Path) -> None:
 
 
 def _check_takes_files(folder: Path, path: Path) -> None:
-    """Put an empty file into a folder for a moment: no list of permissions knows all refusals."""
-    probe = folder / f".{secrets.token_hex(8)}"
+    """Make a file in a folder for a moment: no list of permissions knows all refusals.
+
+    Where the system can, it never has a name, and none is left when this process is killed.
+    """
     try:
-        probe.touch(exist_ok=False)
-        probe.unlink()
+        with TemporaryFile(dir=folder, prefix="."):
+            pass
     except OSError as error:
         raise _output_error(path, error) from error
 

@@ -4,6 +4,11 @@ A programmer's mistake (a wrong shape or type handed to the Python API) is a `Va
 `TypeError` instead.
 """
 
+import re
+
+# How PyTorch's allocators and libraries say it: on a GPU, on a CPU, on Windows, in cuDNN.
+_OUT_OF_MEMORY = re.compile("out of memory|allocate memory|not enough memory|alloc_failed", re.I)
+
 
 class PwcFlowError(Exception):
     """A user's input or environment cannot be used; `str(error)` is one line for a person."""
@@ -36,3 +41,12 @@ class OutputError(PwcFlowError):
 def reason_of(error: OSError) -> str:
     """Return why the system refused, in its words, to stand inside a sentence."""
     return (error.strerror or str(error)).lower()
+
+
+def memory_shortage(error: MemoryError | RuntimeError) -> str | None:
+    """Return what to tell the user when memory ran out, in one line; None for another error."""
+    if not isinstance(error, MemoryError) and not _OUT_OF_MEMORY.search(str(error)):
+        return None
+    if "cuda" in str(error).lower():
+        return "the GPU has not enough memory for this size; use smaller images or --device cpu"
+    return "there is not enough memory for this size; use smaller images"

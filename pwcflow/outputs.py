@@ -24,17 +24,18 @@ def check_nothing_lost(outputs: Iterable[Path | None], inputs: Iterable[Path]) -
         taken.add(os.path.realpath(output))
 
 
-def check_folder(folder: Path, why: str) -> None:
+def check_folder(folder: Path, why: str, *, any_name: bool = False) -> None:
     """Raise `OutputError` unless `folder` can be written into, or be made with its parents.
 
     Args:
         folder: where files are to go.
         why: the reason that it must be a folder, for the message.
+        any_name: whether it may be called like a file, as the user has not chosen its name.
     """
     existing = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
     if not existing.is_dir():
         raise OutputError(f"{why}, but {existing} is a file; choose another name")
-    if existing != folder and folder.suffix.lower() in _FILE_SUFFIXES:
+    if not any_name and existing != folder and folder.suffix.lower() in _FILE_SUFFIXES:
         raise OutputError(
             f"{why}, but {folder} is the name of a file; choose one without {folder.suffix}"
         )

@@ -22,6 +22,7 @@ from pwcflow.video import count_frames
 
 COMMANDS = ["estimate", "video", "visualize", "train"]
 SIDE = 64
+RECORD = "pwcflow.json"
 PROVENANCE = {"weights", "weights_sha256", "device", "precision", "seconds"}
 
 
@@ -142,7 +143,9 @@ def test_the_short_option_helps_too_and_cuts_no_sentence(args):
     result = invoke(*args, "-h")
     assert result.exit_code == 0
     assert result.stdout == invoke(*args, "--help").stdout
-    assert "..." not in result.stdout.replace("[ARGS]...", "")
+    usage, told = result.stdout.split("\n", 1)
+    assert usage.endswith("]...") or "..." not in usage
+    assert "..." not in told
     assert "{" not in result.stdout  # some versions of Typer show {FIRST}
 
 
@@ -196,11 +199,12 @@ def test_json_of_a_video_counts_its_flows(inputs):
     summary = json.loads(result.stdout)
     assert summary.keys() == PROVENANCE | {
         "video", "frames", "flows", "flow_folder", "viz", "max_flow_px", "width", "height",
+        "outcome", "flows_kept",
     }  # fmt: skip
     assert (summary["frames"], summary["flows"]) == (3, 2)
     assert (summary["flow_folder"], summary["viz"]) == ("out", "out/v.mp4")
     assert summary["max_flow_px"] == round(summary["max_flow_px"], 3) >= 1
-    assert files_below(inputs / "out") == ["000000.flo", "000001.flo", "v.mp4"]
+    assert files_below(inputs / "out") == ["000000.flo", "000001.flo", RECORD, "v.mp4"]
 
 
 def test_json_of_colour_images_tells_their_scale(inputs):
@@ -221,7 +225,7 @@ def test_quiet_prints_nothing(inputs):
     ):
         result = invoke(*args, "--quiet")
         assert (result.exit_code, result.output) == (0, "")
-    assert files_below(inputs / "out") == ["000000.flo", "000001.flo", "a.flo", "a.png"]
+    assert files_below(inputs / "out") == ["000000.flo", "000001.flo", "a.flo", "a.png", RECORD]
 
 
 # where the results of `video` go
@@ -230,13 +234,19 @@ def test_quiet_prints_nothing(inputs):
 @pytest.mark.parametrize(
     ("options", "files"),
     [
-        (["-o", "out/new"], ["new/000000.flo", "new/000001.flo"]),
-        (["-o", "out"], ["000000.flo", "000001.flo"]),
+        (["-o", "out/new"], ["new/000000.flo", "new/000001.flo", f"new/{RECORD}"]),
+        (["-o", "out"], ["000000.flo", "000001.flo", RECORD]),
         (["-o", "out/v.MP4"], ["v.MP4"]),
         (["--viz", "out/v.avi"], ["v.avi"]),
-        (["--flo", "out/1.5"], ["1.5/000000.flo", "1.5/000001.flo"]),
-        (["-o", "out/new", "--viz", "out/v.mkv"], ["new/000000.flo", "new/000001.flo", "v.mkv"]),
-        (["-o", "out/v.mov", "--flo", "out/f"], ["f/000000.flo", "f/000001.flo", "v.mov"]),
+        (["--flo", "out/1.5"], ["1.5/000000.flo", "1.5/000001.flo", f"1.5/{RECORD}"]),
+        (
+            ["-o", "out/new", "--viz", "out/v.mkv"],
+            ["new/000000.flo", "new/000001.flo", f"new/{RECORD}", "v.mkv"],
+        ),
+        (
+            ["-o", "out/v.mov", "--flo", "out/f"],
+            ["f/000000.flo", "f/000001.flo", f"f/{RECORD}", "v.mov"],
+        ),
     ],
     ids=" ".join,
 )
@@ -248,21 +258,28 @@ def test_the_output_of_a_video_is_a_folder_or_a_video_by_its_name(inputs, option
     assert files_below(inputs / "out") == files
 
 
-def test_a_second_run_needs_leave_to_remove_the_flows_of_the_first(inputs):
+def test_a_second_run_finds_all_done_and_needs_leave_when_the_input_has_changed(inputs):
     assert invoke("video", "frames", "-o", "out").exit_code == 0
     again = invoke("video", "frames", "-o", "out")
-    assert again.exit_code == 1
-    assert_one_error_line(again.stderr, "out holds flows already", "--overwrite")
+    assert (again.exit_code, again.stdout) == (
+        0,
+        "out: 2 flows of 64 x 64 pixels, complete before\n",
+    )
     Path("frames/2.png").unlink()
+    changed = invoke("video", "frames", "-o", "out")
+    assert changed.exit_code == 1
+    assert_one_error_line(
+        changed.stderr, "out holds flows of ", " before it changed", "--overwrite"
+    )
     result = invoke("video", "frames", "-o", "out", "--overwrite")
     assert (result.exit_code, result.stdout) == (0, "out: 1 flow of 64 x 64 pixels\n")
-    assert files_below(inputs / "out") == ["000000.flo"]
+    assert files_below(inputs / "out") == ["000000.flo", RECORD]
 
 
 def test_a_folder_that_is_called_like_a_video_gets_the_flow_files(inputs):
     Path("out/clip.mp4").mkdir()
     assert invoke("video", "frames", "-o", "out/clip.mp4").exit_code == 0
-    assert files_below(inputs / "out") == ["clip.mp4/000000.flo", "clip.mp4/000001.flo"]
+    assert files_below(inputs / "out/clip.mp4") == ["000000.flo", "000001.flo", RECORD]
 
 
 # training
@@ -389,7 +406,7 @@ def test_a_video_that_breaks_in_the_middle_keeps_what_comes_before(inputs):
     half(Path("half.avi"), make_video(Path("whole.avi"), 30))
     code, stdout, stderr = process("video", "half.avi", "-o", "out/flows", "--viz", "out/v.mp4")
     assert (code, stdout) == (1, "")
-    flows = len(list(Path("out/flows").iterdir()))
+    flows = len(list(Path("out/flows").glob("*.flo")))
     assert 4 <= flows <= 20
     assert_one_error_line(
         stderr,
@@ -399,6 +416,7 @@ def test_a_video_that_breaks_in_the_middle_keeps_what_comes_before(inputs):
     assert count_frames(Path("out/v.mp4")) == flows
     assert files_below(inputs / "out") == [
         *(f"flows/{number:06d}.flo" for number in range(flows)),
+        f"flows/{RECORD}",
         "v.mp4",
     ]
 
@@ -546,7 +564,7 @@ def test_any_name_will_do_for_files_and_folders(inputs, name):
         f"{name}{end}"
         for end in (
             " 1.png", " 2.png", ".mp4", ".flo", ".png", " viz.mp4", " flows/000000.flo",
-            " colours/000000.png",
+            f" flows/{RECORD}", " colours/000000.png",
         )
     )  # fmt: skip
 
@@ -627,15 +645,18 @@ def test_an_interrupted_video_keeps_what_is_finished(inputs, name):
     assert running.returncode == 130
     assert stdout == ""
     told = re.fullmatch(
-        r"interrupted; kept what comes before: (\d+) flows in out/flows and out/v.mp4\n", stderr
+        r"interrupted; kept what comes before: (\d+) flows in out/flows and out/v.mp4"
+        r"; the same command goes on from there\n",
+        stderr,
     )
     assert told
     files = files_below(inputs / "out")
-    flows = len(files) - 1
+    flows = len(files) - 2
     assert 4 <= flows < 1999
     assert int(told[1]) in (flows - 1, flows)
-    assert files == [*(f"flows/{number:06d}.flo" for number in range(flows)), "v.mp4"]
-    for path in Path("out/flows").iterdir():
+    names = [f"flows/{number:06d}.flo" for number in range(flows)]
+    assert files == [*names, f"flows/{RECORD}", "v.mp4"]
+    for path in Path("out/flows").glob("*.flo"):
         assert read_flow(path).shape == (SIDE, SIDE, 2)
     # a flow file comes before its frame, and the signal may come between the two
     assert count_frames(Path("out/v.mp4")) in (flows - 1, flows)

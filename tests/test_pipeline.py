@@ -14,7 +14,8 @@ from pwcflow.errors import FlowFileError, ImageError, OutputError, VideoError
 from pwcflow.flow_file import read_flow
 from pwcflow.image_file import read_image, write_image
 from pwcflow.opencv_log import quiet_codecs
-from pwcflow.pipeline import FOLDER_FPS, VideoOutputs, estimate_pair, estimate_video
+from pwcflow.pipeline import estimate_pair, estimate_video
+from pwcflow.video_sink import FOLDER_FPS, VideoOutputs
 from tests.fake_estimator import FakeEstimator
 
 WIDTH, HEIGHT = 64, 48
@@ -87,8 +88,15 @@ def names_in(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
+def flows_in(folder):
+    """The names of what is in a folder beside the record, which has to be there."""
+    names = names_in(folder)
+    names.remove("pwcflow.json")
+    return names
+
+
 def means_of(folder):
-    flows = [read_flow(path) for path in sorted(folder.iterdir())]
+    flows = [read_flow(path) for path in sorted(folder.glob("*.flo"))]
     return [tuple(float(mean) for mean in flow.mean((0, 1))) for flow in flows]
 
 
@@ -207,15 +215,17 @@ def test_a_folder_of_frames_gives_one_flow_less_in_natural_order(tmp_path, estim
     levels = [10 * number for number in range(1, 13)]  # frame10 sorts before frame2 as text
     source = frames_folder(tmp_path / "frames", levels)
     summary = run(estimator, source, folder=tmp_path / "flows")
-    assert names_in(tmp_path / "flows") == [f"{number:06d}.flo" for number in range(11)]
+    assert flows_in(tmp_path / "flows") == [f"{number:06d}.flo" for number in range(11)]
     assert means_of(tmp_path / "flows") == list(pairwise(levels))
     assert estimator.encoded == levels  # each once, in order
     assert estimator.loads == 1
     assert summary.pop("seconds") >= 0
     assert summary == {
         "video": str(source),
+        "outcome": "done",
         "frames": 12,
         "flows": 11,
+        "flows_kept": 0,
         "flow_folder": str(tmp_path / "flows"),
         "viz": None,
         "max_flow_px": None,
@@ -291,7 +301,7 @@ def test_a_break_in_the_middle_keeps_the_flows_and_the_colour_video(tmp_path, es
         VideoError, match=r"breaks at frame 5 .*; kept what comes before: 4 flows in "
     ):
         run(estimator, source, folder=flows, viz=viz)
-    assert names_in(flows) == [f"{number:06d}.flo" for number in range(4)]
+    assert flows_in(flows) == [f"{number:06d}.flo" for number in range(4)]
     assert [u for u, _ in means_of(flows)] == pytest.approx(levels[:4], abs=NEAR)
     assert len(frames_of(viz)[1]) == 4
     assert names_in(tmp_path) == ["clip.avi", "flows", "viz.mp4"]
@@ -424,7 +434,7 @@ def test_a_missing_folder_for_the_colour_video_is_told_before_the_source_is_open
 def test_the_colour_video_may_lie_in_the_folder_of_flows_that_is_not_yet_there(tmp_path, estimator):
     source = frames_folder(tmp_path / "frames", [1, 2])
     run(estimator, source, folder=tmp_path / "out", viz=tmp_path / "out" / "viz.mp4")
-    assert names_in(tmp_path / "out") == ["000000.flo", "viz.mp4"]
+    assert flows_in(tmp_path / "out") == ["000000.flo", "viz.mp4"]
 
 
 def test_two_runs_are_not_mixed_in_one_folder(tmp_path, estimator):
@@ -437,12 +447,17 @@ def test_two_runs_are_not_mixed_in_one_folder(tmp_path, estimator):
     others = ["1a.flo", "notes.txt", "x.flo"]
     for name in others:
         (flows / name).touch()
+    with pytest.raises(
+        OutputError, match=r"flows holds flows of another input, .*long; give --over"
+    ):
+        run(estimator, short, folder=flows)
+    assert flows_in(flows) == ["000000.flo", "000001.flo", *others]
+    assert estimator.loads == 1
+    (flows / "pwcflow.json").unlink()
     with pytest.raises(OutputError, match=r"flows holds flows already, .*give --overwrite"):
         run(estimator, short, folder=flows)
-    assert names_in(flows) == ["000000.flo", "000001.flo", *others]
-    assert estimator.loads == 1
     run(estimator, short, folder=flows, overwrite=True)
-    assert names_in(flows) == ["000000.flo", *others]
+    assert flows_in(flows) == ["000000.flo", *others]
     assert read_flow(flows / "000000.flo")[0, 0].tolist() == [7, 8]
 
 
@@ -453,7 +468,7 @@ def test_nothing_is_removed_before_there_is_a_new_flow(tmp_path, estimator):
     estimator.fails_at = 0
     with pytest.raises(VideoError, match="no flow here; nothing was written"):
         run(estimator, source, folder=flows, overwrite=True)
-    assert names_in(flows) == ["000000.flo"]
+    assert flows_in(flows) == ["000000.flo"]
 
 
 def test_a_pair_without_a_usable_flow_keeps_what_comes_before(tmp_path, estimator):
@@ -462,7 +477,7 @@ def test_a_pair_without_a_usable_flow_keeps_what_comes_before(tmp_path, estimato
     estimator.fails_at = 1
     with pytest.raises(VideoError, match=r"no flow here; kept .* 1 flow in .*flows and .*mp4$"):
         run(estimator, source, folder=flows, viz=viz)
-    assert names_in(flows) == ["000000.flo"]
+    assert flows_in(flows) == ["000000.flo"]
     assert len(frames_of(viz)[1]) == 1
 
 
@@ -556,7 +571,7 @@ def test_a_file_that_cannot_be_written_ends_the_video_at_its_flow(tmp_path):
     estimator = Stumbling(7, taken.mkdir)
     with pytest.raises(OutputError, match=r"000007\.flo: it is a folder"):
         run_long(tmp_path, estimator)
-    assert names_in(tmp_path / "flows") == [f"{number:06d}.flo" for number in range(8)]
+    assert flows_in(tmp_path / "flows") == [f"{number:06d}.flo" for number in range(8)]
     taken.rmdir()
     assert means_of(tmp_path / "flows") == list(pairwise(range(8)))
     assert names_in(tmp_path) == ["flows", "frames"]  # no colour video, as it was before
@@ -578,7 +593,7 @@ def test_a_full_disk_is_told_when_a_damaged_frame_comes_later(tmp_path):
     write_image(frames / "frame5.png", gray(40, 32, 80))
     with pytest.raises(OutputError, match=r"000001\.flo: it is a folder"):
         run(Stumbling(1, taken.mkdir), frames, folder=tmp_path / "flows")
-    assert names_in(tmp_path / "flows") == ["000000.flo", "000001.flo"]
+    assert flows_in(tmp_path / "flows") == ["000000.flo", "000001.flo"]
 
 
 @pytest.mark.parametrize("at", [0, 1, 30])
@@ -605,7 +620,10 @@ def test_an_error_of_ours_leaves_the_flows_before_it(tmp_path):
 
 
 def test_an_interruption_keeps_every_flow_that_was_handed_over(tmp_path):
-    with pytest.raises(KeyboardInterrupt, match=r"^kept what comes before: 20 flows in "):
+    with pytest.raises(
+        KeyboardInterrupt,
+        match=r"^kept what comes before: 20 flows in .*; the same command goes on from there$",
+    ):
         run_long(tmp_path, Stumbling(20, interrupt))
     assert means_of(tmp_path / "flows") == list(pairwise(range(21)))
     assert len(frames_of(tmp_path / "viz.avi")[1]) == 20

@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -14,12 +14,10 @@ from typing import Any, NoReturn
 
 import typer
 
-from pwcflow.errors import PwcFlowError, reason_of
+from pwcflow.errors import PwcFlowError, memory_shortage, reason_of
 
 INTERRUPTED = 130
 
-# How PyTorch's allocators and libraries say it: on a GPU, on a CPU, on Windows, in cuDNN.
-_OUT_OF_MEMORY = re.compile("out of memory|allocate memory|not enough memory|alloc_failed", re.I)
 _NOT_IN_A_LINE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -42,11 +40,10 @@ def friendly_errors(quiet: bool) -> Iterator[None]:
         what = f"cannot use {error.filename}" if error.filename else "cannot read or write"
         _fail(f"{what}: {reason_of(error)}; check the path, its permissions and the disk")
     except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and not _OUT_OF_MEMORY.search(str(error)):
+        shortage = memory_shortage(error)
+        if shortage is None:
             raise
-        if "cuda" in str(error).lower():
-            _fail("the GPU has not enough memory for this size; use smaller images or --device cpu")
-        _fail("there is not enough memory for this size; use smaller images")
+        _fail(shortage)
 
 
 def import_torch() -> None:
@@ -70,6 +67,14 @@ def tell(sentence: str, summary: dict[str, Any], *, quiet: bool, as_json: bool) 
         _print(json.dumps(summary))
     elif not quiet:
         _print(sentence)
+
+
+def fail_for(reasons: Sequence[str]) -> None:
+    """Tell on stderr why parts of the work failed, a line each, and end with 1; none is fine."""
+    for reason in reasons:
+        _print(f"error: {reason}", err=True)
+    if reasons:
+        raise typer.Exit(1)
 
 
 def _print(text: str, *, err: bool = False) -> None:

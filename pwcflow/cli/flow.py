@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pwcflow.cli.console import friendly_errors, import_torch, tell
+from pwcflow.cli.console import fail_for, friendly_errors, import_torch, tell
 from pwcflow.cli.options import (
     DeviceOption,
     JsonOption,
@@ -15,6 +15,17 @@ from pwcflow.cli.options import (
     QuietOption,
     WeightsOption,
     positive,
+)
+from pwcflow.cli.selection import (
+    EndOption,
+    MaxSideOption,
+    RawOption,
+    ReaderOption,
+    ResizeOption,
+    ScaleOption,
+    StartOption,
+    StepOption,
+    frame_selection,
 )
 from pwcflow.errors import OutputError
 
@@ -31,6 +42,10 @@ Examples:
   pwcflow video clip.mp4 -o flows
   pwcflow video clip.mp4 -o flow.mp4 --precision fp16
   pwcflow video frames/ --flo flows --viz flow.mp4 --fps 30
+  pwcflow video clip.mp4 -o flows --start 12.5s --end 20s --step 2 --max-side 1024
+  pwcflow video frames/%04d.png -o flows
+  pwcflow video camera:0 -o flow.mp4 --end 300
+  pwcflow video clips/ "more/**/*.avi" @list.txt -o flows
 """
 VISUALIZE_EXAMPLES = """\b
 Examples:
@@ -100,12 +115,15 @@ def estimate(
 
 
 def video(
-    source: Annotated[
-        Path,
+    inputs: Annotated[
+        list[Path] | None,
         typer.Argument(
-            metavar="SOURCE", readable=False, help="A video file or a folder of frames."
+            metavar="INPUT",
+            readable=False,
+            help="A video file or a folder of frames; or many: files, folders, patterns in quotes, "
+            "and lists as @FILE.",
         ),
-    ],
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -113,7 +131,8 @@ def video(
             "-o",
             metavar="OUT",
             readable=False,
-            help="A folder, as --flo, or by its suffix a video, as --viz.",
+            help="A folder, as --flo, or by its suffix a video, as --viz; of many videos a folder "
+            "with one for each.",
         ),
     ] = None,
     flo: Annotated[
@@ -125,47 +144,95 @@ def video(
     viz: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", readable=False, help="Colour video. Its folder must be there."
+            metavar="FILE",
+            readable=False,
+            help="Colour video. Its folder must be there. Of many videos: a folder with one "
+            "flow.mp4 for each.",
+        ),
+    ] = None,
+    lists: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--list",
+            metavar="FILE",
+            readable=False,
+            help="Inputs, one a line; # begins a comment. Repeatable.",
         ),
     ] = None,
     overwrite: Annotated[
         bool,
-        typer.Option("--overwrite", help="Remove numbered .flo files that the folder holds."),
+        typer.Option(
+            "--overwrite",
+            help="Remove numbered .flo files that the folder holds, and begin anew.",
+        ),
     ] = False,
     max_flow: MaxFlowOption = None,
     fps: Annotated[
         float | None,
         typer.Option(help="Frames per second of the colour video.", callback=positive),
     ] = None,
+    start: StartOption = None,
+    end: EndOption = None,
+    step: StepOption = 1,
+    resize: ResizeOption = None,
+    scale: ScaleOption = None,
+    max_side: MaxSideOption = None,
+    raw: RawOption = None,
+    reader: ReaderOption = "auto",
     weights: WeightsOption = "default",
     device: DeviceOption = "auto",
     precision: PrecisionOption = "fp32",
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the flow between each two consecutive frames of SOURCE.
+    """Write the flow from frame to frame of a video, or of many.
 
     N frames give N - 1 flows, each named by the number of its first frame: 000000.flo and so on.
+
+    A folder that holds images is one video, of frames. In any other, videos and folders of frames
+    are looked for, at any depth. Each of many videos has its own folder in OUT: what is found as
+    clips/a/1.mp4 in clips goes into OUT/a/1.mp4/.
+
+    The same command once more does what is not done: pwcflow.json beside the flows knows what made
+    them, and those of another input, other weights or precision are refused.
     """
+    if not (inputs or lists):
+        raise typer.BadParameter("give INPUT, or --list FILE")
     if not (output or flo or viz):
         raise typer.BadParameter("give -o OUT, --flo DIR or --viz FILE")
+    selection = frame_selection(
+        start=start, end=end, step=step, size=resize, scale=scale, max_side=max_side,
+        raw=raw, reader=reader,
+    )  # fmt: skip
     with friendly_errors(quiet):
-        from pwcflow.pipeline import VideoOutputs, estimate_video
+        from pwcflow.video_list import find_videos, single_video
+        from pwcflow.video_sink import VideoOutputs
 
-        folder, movie = _video_outputs(output, flo, viz)
+        names = [str(path) for path in inputs or []]
+        source = single_video(names, lists or [])
+        folder, movie = (_video_outputs if source else _folders)(output, flo, viz)
         if (max_flow or fps) and not movie:
             raise typer.BadParameter("--max-flow and --fps are for a colour video; give --viz FILE")
-        if overwrite and not folder:
+        if overwrite and source and not folder:
             raise typer.BadParameter("--overwrite is for a folder of flows; give --flo DIR")
         outputs = VideoOutputs(
             folder=folder, overwrite=overwrite, viz=movie, max_flow=max_flow, fps=fps
         )
         load = _loader(weights, device, precision, quiet)
-        summary = estimate_video(load, source, outputs, progress=not quiet)
-        size = f"{summary['width']} x {summary['height']} pixels"
-        flows = "1 flow" if summary["flows"] == 1 else f"{summary['flows']} flows"
-        told = f"{outputs}: {flows} of {size}{_scale(summary['max_flow_px'])}"
+        if source:
+            from pwcflow.pipeline import estimate_video
+
+            summary = estimate_video(load, source, outputs, selection=selection, progress=not quiet)
+            tell(_video_told(summary, outputs), summary, quiet=quiet, as_json=as_json)
+            return
+        from pwcflow.many_videos import estimate_videos
+
+        videos = find_videos(names, lists or [], filter(None, (folder, movie)))
+        summary = estimate_videos(load, videos, outputs, selection=selection, progress=not quiet)
+        counts = ", ".join(f"{summary[name]} {name}" for name in ("done", "skipped", "failed"))
+        told = f"{outputs}: {summary['videos']} videos, {counts}"
         tell(told, summary, quiet=quiet, as_json=as_json)
+        fail_for([one["reason"] for one in summary["results"] if one["outcome"] == "failed"])
 
 
 def visualize(
@@ -238,6 +305,27 @@ def _video_outputs(
             "for a new folder with a dot in its name use --flo"
         )
     return output, viz
+
+
+def _folders(
+    output: Path | None, flo: Path | None, viz: Path | None
+) -> tuple[Path | None, Path | None]:
+    """Return the folders for the flows and the colour videos of many videos."""
+    from pwcflow.video_writer import VIDEO_SUFFIXES
+
+    for option, path in (("-o", output), ("--flo", flo), ("--viz", viz)):
+        if path and path.suffix.lower() in VIDEO_SUFFIXES and not path.is_dir():
+            raise typer.BadParameter(
+                f"{option} {path} is one video, but there are many: give a folder"
+            )
+    return _video_outputs(output, flo, viz)
+
+
+def _video_told(summary: dict[str, Any], outputs: object) -> str:
+    size = f"{summary['width']} x {summary['height']} pixels"
+    flows = "1 flow" if summary["flows"] == 1 else f"{summary['flows']} flows"
+    before = ", complete before" if summary["outcome"] == "skipped" else ""
+    return f"{outputs}: {flows} of {size}{_scale(summary['max_flow_px'])}{before}"
 
 
 def _scale(max_flow_px: float | None) -> str:

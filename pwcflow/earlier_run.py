@@ -1,0 +1,115 @@
+"""What an earlier run left in a folder: to be gone on with, done already, or not to be touched."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pwcflow.errors import OutputError
+from pwcflow.frame_selection import ALL_FRAMES, FrameSelection
+from pwcflow.provenance import Record, RunRecord, difference, input_of, read_record
+from pwcflow.video_sink import VideoOutputs, numbered_flows, usable_flows
+
+if TYPE_CHECKING:
+    from pwcflow.estimator import FlowEstimator
+
+
+@dataclass(frozen=True)
+class EarlierRun:
+    """What there is to go on from."""
+
+    outputs: VideoOutputs
+    video: Path
+    selection: FrameSelection
+    identity: Record
+    """What identifies the input, and what is taken of it."""
+    record: Record | None
+    """That of the earlier run, on the same input; None when a run is to begin anew."""
+
+    def check(self, estimator: "FlowEstimator") -> None:
+        """Raise `OutputError` unless the estimator would compute what is there."""
+        if self.record:
+            _check_same(self.outputs, difference(self.record, self.identity, estimator))
+
+    def usable_flows(self, height: int, width: int) -> int:
+        """Return how many flow files can stay, from the first on, of a video of this size."""
+        if not self.record or not self.outputs.folder:
+            return 0
+        return usable_flows(self.outputs.folder, height, width)
+
+    def is_done(self) -> bool:
+        """Return whether there is nothing left to do."""
+        if not self.record or self.record.get("complete") is not True:
+            return False
+        viz, asked = self.record.get("viz"), self.outputs.viz_settings()
+        if asked is not None:
+            same = isinstance(viz, dict) and viz.items() >= asked.items()
+            if not same or not (self.outputs.viz and self.outputs.viz.is_file()):
+                return False
+        height, width = self.record.get("height", 0), self.record.get("width", 0)
+        return not self.outputs.folder or self.usable_flows(height, width) == self.record.get(
+            "flows"
+        )
+
+    def new_record(
+        self, estimator: "FlowEstimator", height: int, width: int, kept: int
+    ) -> RunRecord | None:
+        """Return the record of the run that begins; None when it has no folder of its own."""
+        folder = _folder_of(self.outputs)
+        if folder is None:
+            return None
+        devices = str(self.record.get("device", "")).split(", ") if self.record and kept else []
+        if str(estimator.device) not in devices:
+            devices.append(str(estimator.device))
+        return RunRecord(
+            folder=folder,
+            video=self.identity,
+            weights=estimator.weights.name,
+            weights_sha256=estimator.weights.sha256,
+            precision=estimator.precision,
+            devices=devices,
+            height=height,
+            width=width,
+        )
+
+
+def find_earlier_run(
+    outputs: VideoOutputs, video: Path, selection: FrameSelection = ALL_FRAMES
+) -> EarlierRun:
+    """Return what there is in the folder that is to take the flows of a video.
+
+    Args:
+        outputs: where the flows shall go; their folder is locked by now.
+        video: the input.
+        selection: what is taken of it.
+
+    Raises:
+        OutputError: the folder holds flows of another input, or of nobody knows what, and they
+            may not be overwritten.
+        VideoError: the input is not there or cannot be read.
+    """
+    folder = _folder_of(outputs)
+    if folder is None:
+        return EarlierRun(outputs, video, selection, {}, None)
+    identity = input_of(video, selection.settings())
+    flows = numbered_flows(folder)
+    alone = outputs.folder is None and outputs.viz is not None and outputs.viz.exists()
+    if outputs.overwrite or not (flows or alone):
+        return EarlierRun(outputs, video, selection, identity, None)
+    record = read_record(folder)
+    if record is None:
+        _check_same(outputs, "already, of an earlier run")
+    else:
+        _check_same(outputs, difference(record, identity, None))
+    return EarlierRun(outputs, video, selection, identity, record)
+
+
+def _folder_of(outputs: VideoOutputs) -> Path | None:
+    return next(iter(outputs.folders()), None)
+
+
+def _check_same(outputs: VideoOutputs, other: str | None) -> None:
+    if other is not None:
+        raise OutputError(
+            f"{_folder_of(outputs)} holds flows {other}; give --overwrite to remove them, or "
+            "another folder"
+        )

@@ -1,0 +1,131 @@
+"""Frames that are images: patterns, pages and animations."""
+
+import re
+
+import cv2
+import numpy as np
+import pytest
+
+from pwcflow.errors import PwcFlowError, VideoError
+from pwcflow.frame_selection import FrameSelection
+from pwcflow.video import open_frames
+from tests.test_video import HEIGHT, WIDTH, index_of, picture
+
+
+def indices(path, **selection):
+    with open_frames(path, FrameSelection(**selection)) as frames:
+        return [index_of(frame) for frame in frames]
+
+
+def write_images(folder, names):
+    """Images that show the last number in their names."""
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        cv2.imwrite(str(path), picture(int("".join(filter(str.isdigit, path.stem))[-3:])))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("f%d.png", [1, 2, 9, 10, 100]),  # natural order, with gaps
+        ("f%03d.png", [7, 100]),
+        ("f*.png", [1, 2, 7, 9, 10, 100]),
+        ("f?.png", [1, 2, 9]),
+        ("f[12].png", [1, 2]),
+        ("*", [1, 2, 7, 9, 10, 100]),
+    ],
+)
+def test_a_pattern_stands_for_its_images_in_natural_order(tmp_path, pattern, expected):
+    names = ["f1.png", "f10.png", "f2.png", "f9.png", "f100.png", "f007.png"]
+    write_images(tmp_path, names)
+    (tmp_path / "f3.txt").write_text("no frame")
+    assert indices(tmp_path / pattern) == expected
+
+
+def test_a_pattern_may_reach_into_folders(tmp_path):
+    write_images(tmp_path, ["b10/f1.png", "b9/f2.png", "b9/f11.png", "other/f5.png"])
+    assert indices(tmp_path / "b*" / "f*.png") == [2, 11, 1]
+    assert indices(tmp_path / "**" / "*.png") == [2, 11, 1, 5]
+
+
+def test_a_file_of_just_that_name_is_no_pattern(tmp_path):
+    write_images(tmp_path, ["f[1]/f8.png", "f[1]/f9.png", "f1/f3.png", "f1/f4.png"])
+    assert indices(tmp_path / "f[1]") == [8, 9]
+
+
+@pytest.mark.parametrize("pattern", ["g%04d.png", "*.jpg", "none/f%d.png", "f%d.txt"])
+def test_a_pattern_without_frames_is_told_in_one_line(tmp_path, pattern):
+    (tmp_path / "f1.txt").write_text("no frame")
+    with pytest.raises(VideoError, match=r"stands for no frames: .*; check the pattern") as caught:
+        open_frames(tmp_path / pattern)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_the_pages_of_a_tiff_are_frames(tmp_path, dtype):
+    path = tmp_path / "stack.tif"
+    full = int(np.iinfo(dtype).max)
+    pages = [picture(index)[..., 0].astype(dtype) * (full // 255) for index in range(12)]
+    cv2.imwritemulti(str(path), pages)
+    with open_frames(path, FrameSelection(start=2, step=3)) as source:
+        frames = list(source)
+    assert [frame.dtype for frame in frames] == [dtype] * 4
+    assert [index_of(frame // (full // 255)) for frame in frames] == [2, 5, 8, 11]
+    assert (source.expected_frames, source.timestamps) == (4, None)
+
+
+def test_a_tiff_of_one_page_is_a_still_image(tmp_path):
+    cv2.imwrite(str(tmp_path / "a.tif"), picture(1))
+    with pytest.raises(VideoError, match="is a still image"):
+        open_frames(tmp_path / "a.tif")
+
+
+def animation(indices, durations):
+    animated = cv2.Animation()
+    animated.frames = [picture(index) for index in indices]
+    animated.durations = durations
+    return animated
+
+
+needs_animations = pytest.mark.skipif(
+    not hasattr(cv2, "imencodeanimation"), reason="OpenCV 4.11 began to write animations"
+)
+
+
+@needs_animations
+@pytest.mark.parametrize("suffix", [".gif", ".png", ".webp"])
+def test_an_animation_has_frames_and_times(tmp_path, suffix):
+    path = tmp_path / f"a{suffix}"
+    assert cv2.imwriteanimation(str(path), animation([3, 7, 12, 1], [40, 100, 50, 60]))
+    with open_frames(path) as source:
+        frames = list(source)
+    assert [index_of(frame) for frame in frames] == [3, 7, 12, 1]
+    assert {frame.shape for frame in frames} == {(HEIGHT, WIDTH, 3)}
+    if suffix == ".webp" or tuple(map(int, cv2.__version__.split(".")[:2])) >= (4, 13):
+        assert source.timestamps == pytest.approx([0, 0.04, 0.14, 0.19], abs=1e-3)
+
+
+@needs_animations
+@pytest.mark.parametrize("share", [0.2, 0.6, 0.95, 0.999])
+@pytest.mark.parametrize("suffix", [".gif", ".png", ".webp"])
+def test_a_cut_animation_gives_its_good_frames_and_then_an_error(tmp_path, suffix, share):
+    path = tmp_path / f"a{suffix}"
+    cv2.imwriteanimation(str(path), animation(range(20), [40] * 20))
+    data = path.read_bytes()
+    path.write_bytes(data[: int(len(data) * share)])
+    seen = []
+    with pytest.raises(PwcFlowError) as caught, open_frames(path) as source:
+        seen.extend(map(index_of, source))
+    assert seen == list(range(len(seen)))
+    assert len(seen) >= (0 if suffix == ".webp" else int(19 * share) - 1)
+    assert re.search("breaks at frame|is cut short|is damaged|cannot be decoded", str(caught.value))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("suffix", [".png", ".webp"])
+def test_a_still_image_is_no_animation(tmp_path, suffix):
+    path = tmp_path / f"a{suffix}"
+    cv2.imwrite(str(path), picture(1))
+    with pytest.raises(VideoError, match="is a still image"):
+        open_frames(path)

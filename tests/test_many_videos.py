@@ -1,0 +1,506 @@
+"""Many videos: which are meant, where each goes, and that none is the others' problem."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pwcflow.errors import DeviceError, OutputError, VideoError
+from pwcflow.flow_file import read_flow
+from pwcflow.folder_lock import LOCK_NAME, FolderInUseError, locked_folder
+from pwcflow.image_file import write_image
+from pwcflow.many_videos import estimate_videos
+from pwcflow.video_list import find_videos, single_video
+from pwcflow.video_sink import VideoOutputs
+from tests.fake_estimator import FakeEstimator
+from tests.test_cli import files_below, invoke, make_video, start, wait_for
+
+REPOSITORY = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def estimator():
+    return FakeEstimator()
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def touch(*names):
+    for name in map(Path, names):
+        name.parent.mkdir(parents=True, exist_ok=True)
+        name.touch()
+
+
+def frames_folder(folder, levels=(1, 2, 3)):
+    folder = Path(folder)
+    folder.mkdir(parents=True)
+    for number, level in enumerate(levels):
+        write_image(folder / f"{number}.png", np.full((20, 24, 3), level, np.uint8))
+    return folder
+
+
+def found(*inputs, lists=(), outputs=()):
+    videos = find_videos(inputs, [Path(name) for name in lists], [Path(name) for name in outputs])
+    return {video.place.as_posix(): video.path.as_posix() for video in videos}
+
+
+# which videos are meant
+
+
+def test_a_folder_is_searched_at_any_depth_in_natural_order(here):
+    touch(
+        *("clips/b.mp4", "clips/a 10.MOV", "clips/a 2.mov", "clips/日本/フレーム.avi"),
+        *("clips/notes.txt", "clips/poster.jpg", "clips/._b.mp4", "clips/.hidden/c.mp4"),
+        *("clips/shot/1.png", "clips/shot/2.png", "clips/shot/more/x.mkv", "clips/empty/y.txt"),
+    )
+    assert list(found("clips").items()) == [
+        ("a 2.mov", "clips/a 2.mov"),
+        ("a 10.MOV", "clips/a 10.MOV"),
+        ("b.mp4", "clips/b.mp4"),
+        ("shot", "clips/shot"),
+        ("shot/more/x.mkv", "clips/shot/more/x.mkv"),
+        ("日本/フレーム.avi", "clips/日本/フレーム.avi"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("files", "is_one"),
+    [
+        (["1.png", "2.png"], True),
+        (["1.png", "2.png", "made.mp4"], True),  # a colour video among its frames
+        (["1.png", "notes.txt", "in/x.mp4"], True),
+        (["1.png", "a.mp4"], False),  # a poster among videos
+        (["1.png", "a.mp4", "b.mp4"], False),
+        (["a.mp4"], False),
+        (["in/a.mp4"], False),
+    ],
+)
+def test_a_folder_is_one_video_or_many_by_what_it_holds(here, files, is_one):
+    touch(*(f"clips/{file}" for file in files))
+    assert single_video(["clips"], []) == (Path("clips") if is_one else None)
+    videos = [f"clips/{file}" for file in files if file.endswith(".mp4")]
+    assert sorted(found("clips").values()) == (["clips"] if is_one else videos)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *("a.mp4", "a.xyz", "missing.mp4", "frames", "*.png", "f%04d.png", "-", "[1].mp4"),
+        *("@x.mp4", "camera:0"),
+    ],
+)
+def test_one_input_is_one_video(here, given):
+    touch("a.mp4", "a.xyz", "frames/1.png", "frames/2.png", "[1].mp4", "@x.mp4")
+    assert single_video([given], []) == Path(given)
+
+
+@pytest.mark.parametrize(
+    "given", [["a.mp4", "b.mp4"], ["*.mp4"], ["b*"], ["@list.txt"], ["empty"], ["missing*.mp4"]]
+)
+def test_the_number_of_videos_just_now_is_no_matter(here, given):
+    touch("a.mp4")
+    Path("empty").mkdir()
+    assert single_video(given, []) is None
+    assert single_video(["a.mp4"], [Path("list.txt")]) is None
+
+
+def test_patterns_find_videos_and_folders_of_frames(here):
+    touch("x/a.mp4", "x/b.avi", "x/n.txt", "x/c.odd", "x/in/d.mp4", "x/shot/1.png", "x/shot/2.png")
+    assert list(found("x/*.mp4")) == ["a.mp4"]
+    assert list(found("x/*.odd")) == ["c.odd"]
+    assert list(found("x/*")) == ["a.mp4", "b.avi", "in/d.mp4", "shot"]
+    assert list(found("x/**")) == ["a.mp4", "b.avi", "in/d.mp4", "shot"]
+    assert list(found("x/**/*.mp4")) == ["a.mp4", "in/d.mp4"]
+    assert list(found("*/?.mp4")) == ["x/a.mp4"]
+    assert found("x/shot/*.png", "x/a.mp4") == {"shot": "x/shot/*.png", "a.mp4": "x/a.mp4"}
+    assert list(found(str(here / "x" / "*.mp4"))) == ["a.mp4"]
+    with pytest.raises(VideoError, match=r"no video matches x/\*\.mkv; check the pattern"):
+        found("x/*.mkv")
+
+
+def test_the_images_that_a_shell_finds_are_no_videos(here):
+    frames_folder("shot")
+    with pytest.raises(VideoError, match=r"0\.png is a still image.*folder of frames"):
+        found("shot/0.png", "shot/1.png")
+
+
+def test_a_video_is_done_once_however_often_it_is_named(here):
+    touch("x/a.mp4")
+    assert found("x/a.mp4", "x", "x/*.mp4", "./x/../x/a.mp4") == {"a.mp4": "x/a.mp4"}
+
+
+def test_a_video_that_is_linked_to_is_done_at_each_of_its_places(here):
+    touch("x/red/a.mp4")
+    Path("x/big").mkdir()
+    Path("x/big/a.mp4").symlink_to(here / "x/red/a.mp4")
+    assert list(found("x")) == ["big/a.mp4", "red/a.mp4"]
+
+
+def test_a_link_that_leads_back_is_followed_once(here):
+    touch("x/a.mp4", "y/b.mp4")
+    Path("x/back").symlink_to(here / "x", target_is_directory=True)
+    Path("x/more").symlink_to(here / "y", target_is_directory=True)
+    assert list(found("x")) == ["a.mp4", "more/b.mp4"]
+
+
+def test_results_are_not_taken_for_videos(here):
+    touch("x/a.mp4", "x/out/a.mp4/flow.mp4")
+    for given in ("x", "x/*", "x/**", "x/**/*.mp4"):
+        assert list(found(given, outputs=["x/out"])) == ["a.mp4"]
+    with pytest.raises(VideoError, match="x is to take the results; choose another folder"):
+        found("x", outputs=["x"])
+
+
+def test_a_folder_without_videos_is_told(here):
+    touch("x/notes.txt")
+    with pytest.raises(VideoError, match="x holds no images and no videos"):
+        found("x")
+
+
+# where they go
+
+
+def test_names_that_differ_in_their_suffix_go_to_two_places(here):
+    touch("x/a.mp4", "x/a.avi", "x/a")
+    assert list(found("x/a.mp4", "x/a.avi", "x/a")) == ["a.mp4", "a.avi", "a"]
+
+
+def test_videos_of_one_name_go_by_the_paths_in_which_they_differ(here):
+    touch("x/1/a.mp4", "x/2/a.mp4", "x/b.mp4")
+    assert found("x/1/a.mp4", "x/2", "x/b.mp4") == {
+        "1/a.mp4": "x/1/a.mp4",
+        "2/a.mp4": "x/2/a.mp4",
+        "b.mp4": "x/b.mp4",
+    }
+
+
+def test_videos_that_cannot_be_told_apart_are_refused(here):
+    touch("x/1/a.mp4", "x/2/a.mp4", "y/1/a.mp4")
+    with pytest.raises(VideoError, match=r"a\.mp4 would both go into 1/a\.mp4; give the folder"):
+        found("x/1/a.mp4", "x/2/a.mp4", "y")
+
+
+def test_the_place_never_leads_out_of_the_outputs(here):
+    touch("x/a.mp4", "x/in/b.mp4", "shot/1.png", "shot/2.png")
+    os.chdir("x/in")
+    assert found("../a.mp4", "..") == {"a.mp4": "../a.mp4", "in/b.mp4": "../in/b.mp4"}
+    os.chdir(here / "shot")
+    assert found(".", "../x/a.mp4") == {"shot": ".", "a.mp4": "../x/a.mp4"}
+    assert list(found("/../" + str(here / "x" / "a.mp4"), ".")) == ["a.mp4", "shot"]
+
+
+# lists
+
+
+LIST = 'a.mp4\nsub/b c.mp4\n\n   \n# a comment\n  d.mp4  \n"e f.mp4"\n*.avi\nmissing.mp4\n#a.mp4\n'
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        LIST.encode(),
+        LIST.encode().rstrip(),
+        LIST.replace("\n", "\r\n").encode(),
+        LIST.encode("utf-8-sig"),
+        LIST.replace("\n", "\r\n").encode("utf-16"),
+        b"\xfe\xff" + LIST.encode("utf-16-be"),
+    ],
+    ids=["plain", "no end", "CRLF", "BOM", "UTF-16", "UTF-16 BE"],
+)
+@pytest.mark.parametrize("folder", [".", "lists"])
+def test_a_list_may_be_written_in_many_ways(here, data, folder):
+    Path("lists").mkdir()
+    for name in ("a.mp4", "sub/b c.mp4", "d.mp4", "e f.mp4", "g.avi", "#a.mp4"):
+        touch(f"{folder}/{name}")
+    Path(folder, "list.txt").write_bytes(data)
+    names = ["a.mp4", "b c.mp4", "d.mp4", "e f.mp4", "g.avi", "missing.mp4"]
+    assert list(found(f"@{folder}/list.txt")) == names
+    assert list(found(lists=[f"{folder}/list.txt"])) == names
+    assert found(f"@{folder}/list.txt")["missing.mp4"] == "missing.mp4"
+
+
+def test_an_entry_is_looked_for_here_before_it_is_beside_the_list(here):
+    touch("a.mp4", "lists/a.mp4", "lists/b.mp4")
+    Path("lists/list.txt").write_text(f"a.mp4\nb.mp4\n{here / 'lists' / 'a.mp4'}\n")
+    assert list(found("@lists/list.txt").values()) == [
+        "a.mp4",
+        "lists/b.mp4",
+        (here / "lists" / "a.mp4").as_posix(),
+    ]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_a_list_may_hold_names_that_are_no_text(here):
+    name = os.fsdecode(b"\xff.mp4")
+    touch(name)
+    Path("list.txt").write_bytes(b"\xff.mp4\n")
+    assert found("@list.txt") == {name: name}
+
+
+def test_a_list_that_is_none_is_told(here):
+    make_video(Path("a.mp4"), 2)
+    Path("empty.txt").write_text("# nothing\n\n")
+    with pytest.raises(VideoError, match=r"a\.mp4 is not a list, which is text"):
+        found("@a.mp4")
+    with pytest.raises(VideoError, match=r"there is no list none\.txt"):
+        found(lists=["none.txt"])
+    with pytest.raises(VideoError, match="no videos are named by the lists"):
+        found("@empty.txt")
+
+
+# the work
+
+
+def test_each_video_has_its_own_folder_and_the_weights_are_loaded_once(here, estimator):
+    frames_folder("clips/one", [1, 2, 3])
+    frames_folder("clips/日本 2/two", [7, 9])
+    outputs = VideoOutputs(folder=Path("out"), viz=Path("viz"))
+    summary = estimate_videos(estimator.load, find_videos(["clips"], [], []), outputs)
+    assert files_below(Path("out")) == [
+        *("one/000000.flo", "one/000001.flo", "one/pwcflow.json"),
+        *("日本 2/two/000000.flo", "日本 2/two/pwcflow.json"),
+    ]
+    assert files_below(Path("viz")) == ["one/flow.mp4", "日本 2/two/flow.mp4"]
+    assert read_flow(Path("out/日本 2/two/000000.flo"))[0, 0].tolist() == [7, 9]
+    assert estimator.loads == 1
+    assert [summary[name] for name in ("videos", "done", "skipped", "failed")] == [2, 2, 0, 0]
+    again = estimate_videos(estimator.load, find_videos(["clips"], [], []), outputs)
+    assert [again[name] for name in ("videos", "done", "skipped", "failed")] == [2, 0, 2, 0]
+
+
+def test_colour_videos_alone_are_gone_on_with_too(here, estimator):
+    for name in ("a", "b"):
+        frames_folder(f"clips/{name}")
+    videos = find_videos(["clips"], [], [])
+    outputs = VideoOutputs(viz=Path("out"))
+    estimate_videos(estimator.load, videos[:1], outputs)
+    estimator.encoded.clear()
+    summary = estimate_videos(estimator.load, videos, outputs)
+    assert (summary["done"], summary["skipped"], len(estimator.encoded)) == (1, 1, 3)
+    assert files_below(Path("out")) == [
+        f"{name}/{file}" for name in "ab" for file in ("flow.mp4", "pwcflow.json")
+    ]
+
+
+def test_colour_videos_that_are_asked_for_later_cost_no_flow(here, estimator):
+    frames_folder("clips/a", [1, 2, 3])
+    videos = find_videos(["clips"], [], [])
+    estimate_videos(estimator.load, videos, VideoOutputs(folder=Path("out")))
+    before = {path: path.read_bytes() for path in Path("out").rglob("*.flo")}
+    estimate_videos(estimator.load, videos, VideoOutputs(viz=Path("out")))
+    assert {path: path.read_bytes() for path in Path("out").rglob("*.flo")} == before
+    assert Path("out/a/flow.mp4").exists()
+    summary = estimate_videos(estimator.load, videos, VideoOutputs(folder=Path("out")))
+    assert summary["skipped"] == 1
+    estimator.precision = "fp16"
+    summary = estimate_videos(estimator.load, videos, VideoOutputs(viz=Path("out")))
+    assert "out/a holds flows in fp32, now fp16; give" in summary["results"][0]["reason"]
+    estimate_videos(estimator.load, videos, VideoOutputs(viz=Path("out"), overwrite=True))
+    assert files_below(Path("out")) == ["a/flow.mp4", "a/pwcflow.json"]
+
+
+def test_a_broken_video_does_not_stop_the_rest(here, estimator):
+    for name in ("a", "b", "d"):
+        frames_folder(f"clips/{name}")
+    Path("clips/b/1.png").write_bytes(Path("clips/b/1.png").read_bytes()[:-20])
+    Path("clips/c.mp4").write_text("no video")
+    videos = find_videos(["clips", "clips/missing.mp4"], [], [])
+    summary = estimate_videos(estimator.load, videos, VideoOutputs(folder=Path("out")))
+    assert [result["outcome"] for result in summary["results"]] == [
+        "done", "failed", "failed", "done", "failed",
+    ]  # fmt: skip
+    assert (summary["done"], summary["failed"]) == (2, 3)
+    reasons = [result["reason"] for result in summary["results"] if "reason" in result]
+    assert "clips/b/1.png is cut short" in reasons[0]
+    assert reasons[1].startswith("clips/c.mp4 holds no pictures")
+    assert reasons[2].startswith("there is no file clips/missing.mp4")
+    assert sorted(path.name for path in Path("out").iterdir()) == ["a", "d"]
+
+
+def test_a_video_that_takes_too_much_memory_does_not_stop_the_rest(here, estimator):
+    class Small(FakeEstimator):
+        def encode(self, image):
+            if image.mean() == 77:
+                raise RuntimeError("CUDA out of memory. Tried to allocate 90 GiB")
+            return super().encode(image)
+
+    frames_folder("clips/a", [77, 77])
+    frames_folder("clips/b", [1, 2])
+    outputs = VideoOutputs(folder=Path("out"))
+    summary = estimate_videos(Small, find_videos(["clips"], [], []), outputs)
+    assert (summary["done"], summary["failed"]) == (1, 1)
+    assert summary["results"][0]["reason"].startswith("clips/a: the GPU has not enough memory")
+
+
+def test_an_estimator_that_cannot_be_had_stops_all(here):
+    frames_folder("clips/a")
+    frames_folder("clips/b")
+    loads = []
+
+    def load():
+        loads.append(1)
+        raise DeviceError("no such device")
+
+    with pytest.raises(DeviceError):
+        estimate_videos(load, find_videos(["clips"], [], []), VideoOutputs(folder=Path("out")))
+    assert len(loads) == 1
+    assert not Path("out").exists()
+
+
+def test_a_full_disk_stops_all(here):
+    class Full(FakeEstimator):
+        def decode(self, first, second):
+            raise OutputError("no space left") from OSError(errno.ENOSPC, "no space left")
+
+    for name in ("a", "b"):
+        frames_folder(f"clips/{name}")
+    with pytest.raises(OutputError, match="no space left; 0 of 2 videos are done; the same"):
+        estimate_videos(Full, find_videos(["clips"], [], []), VideoOutputs(folder=Path("out")))
+
+
+def test_a_video_that_another_process_is_at_is_passed_over(here, estimator):
+    for name in ("a", "b"):
+        frames_folder(f"clips/{name}")
+    hold = (
+        "import sys\nfrom pathlib import Path\nfrom pwcflow.folder_lock import locked_folder\n"
+        "with locked_folder(Path('out/a')):\n    print('held', flush=True)\n    sys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", hold]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    env = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    with subprocess.Popen(command, env=env, **pipes) as other:
+        assert other.stdout.readline() == "held\n"
+        videos = find_videos(["clips"], [], [])
+        summary = estimate_videos(estimator.load, videos, VideoOutputs(folder=Path("out")))
+        assert (summary["done"], summary["skipped"]) == (1, 1)
+        assert "out/a is being written by another process" in summary["results"][0]["reason"]
+        other.kill()
+    summary = estimate_videos(estimator.load, videos, VideoOutputs(folder=Path("out")))
+    assert [result["outcome"] for result in summary["results"]] == ["done", "skipped"]
+    assert not Path("out/a", LOCK_NAME).exists()
+
+
+def test_a_lock_leaves_nothing_behind(here):
+    twice = pytest.raises(FolderInUseError, match="a/b/c is being written by another process")
+    with locked_folder(Path("a/b/c")):
+        with twice, locked_folder(Path("a/b/c")):
+            pass
+        assert Path("a/b/c", LOCK_NAME).exists()
+    assert list(here.iterdir()) == []
+    with locked_folder(Path("a/b/c")):
+        touch("a/b/kept")
+    assert files_below(here) == ["a/b/kept"]
+
+
+MEMORY = """
+import resource, sys
+from pathlib import Path
+from pwcflow.many_videos import estimate_videos
+from pwcflow.video_list import find_videos
+from pwcflow.video_sink import VideoOutputs
+from tests.fake_estimator import FakeEstimator
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+videos = find_videos(["clips"], [], [])
+outputs = VideoOutputs(folder=Path("out"), viz=Path("out"))
+estimate_videos(FakeEstimator, videos[:10], outputs)
+before = peak()
+estimate_videos(FakeEstimator, videos, outputs)
+print(peak() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is told in this unit on Linux")
+def test_memory_does_not_grow_with_the_number_of_videos(here):
+    for number in range(70):
+        folder = frames_folder(f"clips/{number}", [1, 2])
+        for path in folder.iterdir():
+            write_image(path, np.zeros((240, 320, 3), np.uint8))
+    env = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run(
+        [sys.executable, "-c", MEMORY], env=env, capture_output=True, text=True, check=False
+    )
+    assert done.stderr == ""
+    assert int(done.stdout) < 8 << 10  # KiB: less than a seventh of the flows
+
+
+# the command
+
+
+def test_the_command_does_many_videos(here):
+    make_video(Path(make_folder("clips"), "a.mp4"), 3)
+    make_video(Path(make_folder("clips/in"), "b.avi"), 2)
+    Path("clips/broken.mp4").write_text("no video")
+    command = ["video", "clips", "-o", "out", "--viz", "out", "--device", "cpu"]
+    result = invoke(*command, "--json")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: clips/broken.mp4 holds no pictures")
+    assert result.stderr.count("\n") == 1
+    summary = json.loads(result.stdout)
+    assert [summary[name] for name in ("videos", "done", "skipped", "failed")] == [3, 2, 0, 1]
+    assert {result["video"]: result["outcome"] for result in summary["results"]} == {
+        "clips/a.mp4": "done",
+        "clips/broken.mp4": "failed",
+        "clips/in/b.avi": "done",
+    }
+    assert files_below(Path("out")) == [
+        *("a.mp4/000000.flo", "a.mp4/000001.flo", "a.mp4/flow.mp4", "a.mp4/pwcflow.json"),
+        *("in/b.avi/000000.flo", "in/b.avi/flow.mp4", "in/b.avi/pwcflow.json"),
+    ]
+    Path("clips/broken.mp4").unlink()
+    again = invoke(*command)
+    assert (again.exit_code, again.stdout) == (
+        0,
+        "out and out: 2 videos, 0 done, 2 skipped, 0 failed\n",
+    )
+
+
+def make_folder(name):
+    Path(name).mkdir()
+    return name
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("video -o out", "give INPUT, or --list FILE"),
+        ("video a.mp4 b.mp4 -o out.mp4", "-o out.mp4 is one video, but there are many"),
+        ("video *.mp4 -o out --viz v.mp4", "--viz v.mp4 is one video, but there are many"),
+    ],
+)
+def test_wrong_usage_of_many_videos(here, line, message):
+    touch("a.mp4", "b.mp4")
+    result = invoke(*line.split())
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such signal")
+def test_a_terminated_command_goes_on_where_it_was(here):
+    for name in ("a", "b", "c"):
+        make_video(Path(make_folder(name), "clip.mp4"), 8)
+    command = ["video", "a", "b", "c", "-o", "out", "--device", "cpu"]
+    with start(*command) as running:
+        wait_for(here / "out/b/clip.mp4/000001.flo", running)
+        running.terminate()
+        stdout, stderr = running.communicate(timeout=60)
+    assert (running.returncode, stdout) == (130, "")
+    assert stderr == (
+        "interrupted; 1 of 3 videos are done; the same command goes on with the rest\n"
+    )
+    result = invoke(*command, "--json")
+    summary = json.loads(result.stdout)
+    assert [one["outcome"] for one in summary["results"]] == ["skipped", "done", "done"]
+    assert summary["results"][1]["flows_kept"] >= 2
+    assert len(files_below(Path("out"))) == 3 * 8

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from glob import glob, has_magic
 from pathlib import Path
 
-from pwcflow.camera import camera_number
 from pwcflow.errors import VideoError, reason_of
-from pwcflow.frame_files import is_pattern
 from pwcflow.image_file import IMAGE_SUFFIXES
 from pwcflow.video import STDIN, is_frame, natural_key, open_frames
+from pwcflow.video.camera import camera_number
+from pwcflow.video.frame_files import is_pattern
 
 VIDEO_INPUT_SUFFIXES = {
     ".3g2", ".3gp", ".asf", ".avi", ".divx", ".dv", ".flv", ".gif", ".m1v", ".m2ts", ".m2v", ".m4v",

@@ -11,10 +11,10 @@ from typing import Any
 from pwcflow.color import flow_to_color
 from pwcflow.errors import OutputError, PwcFlowError, VideoError, reason_of
 from pwcflow.flow_file import Flow, read_flow, write_flow
-from pwcflow.frame_source import FrameSource
 from pwcflow.overlap import WriteBehind, Writer
 from pwcflow.provenance import RECORD_NAME, RunRecord
 from pwcflow.scale import RunningScale
+from pwcflow.video.source import FrameSource
 from pwcflow.video_writer import ColorVideoWriter
 
 FOLDER_FPS = 25.0

@@ -12,8 +12,8 @@ import pytest
 
 from pwcflow.errors import VideoError
 from pwcflow.frame_selection import FrameSelection, RawFormat
-from pwcflow.frame_stream import Pipe, stream_source
 from pwcflow.video import STDIN, open_frames
+from pwcflow.video.stream import Pipe, stream_source
 from tests.test_video import FRAMES, HEIGHT, WIDTH, index_of, picture, write_video
 
 

@@ -13,14 +13,9 @@ PACKAGE = Path(pwcflow.__file__).parent
 # From the ground up: a module imports only from the lines above its own.
 LAYERS = [
     {"errors", "frame_selection", "opencv_log", "progress"},
-    {"atomic_file", "container", "cuda_kernels", "cudnn", "cudnn_graph", "device", "exif", "tiff"},
-    {"animation", "float_image", "image_damage", "video_file"},
-    {"exr", "opencv_image"},
-    {"pnm", "tiff_image"},
+    {"atomic_file", "cuda_kernels", "cudnn", "cudnn_graph", "device"},
     {"warp", "image_file"},
-    {"ops", "resize"},
-    {"frame_source"},
-    {"camera", "frame_files", "frame_stream", "video_opencv", "video_pyav"},
+    {"ops"},
     {"network", "flow_file", "video"},
     {"color", "convolution", "evaluation", "overlap"},
     {"dense_block"},
@@ -41,14 +36,10 @@ LAYERS = [
     {"__main__", "__init__"},
 ]
 TORCH_FREE = {
-    "__init__", "animation", "atomic_file", "cli", "color", "container", "convert", "errors",
-    "evaluation", "exif", "exr", "float_image", "flow_file", "image_damage", "image_file",
-    "info", "opencv_image",
-    "opencv_log", "outputs", "overlap", "pipeline", "pnm", "progress", "scale", "tiff",
-    "tiff_image", "video", "video_writer", "visualize",
-    "camera", "frame_files", "frame_selection", "frame_source", "frame_stream", "resize",
-    "video_file", "video_opencv", "video_pyav",
-    "earlier_run", "folder_lock", "many_videos", "provenance", "video_list", "video_sink",
+    "__init__", "atomic_file", "cli", "color", "convert", "earlier_run", "errors", "evaluation",
+    "flow_file", "folder_lock", "frame_selection", "image_file", "info", "many_videos",
+    "opencv_log", "outputs", "overlap", "pipeline", "progress", "provenance", "scale", "video",
+    "video_list", "video_sink", "video_writer", "visualize",
 }  # fmt: skip
 
 

@@ -28,7 +28,7 @@ BY_PYAV = FrameSelection(reader="av")
 
 
 def test_without_pyav_its_reader_tells_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setattr("pwcflow.video_pyav.pyav_is_here", lambda: False)
+    monkeypatch.setattr("pwcflow.video.pyav.pyav_is_here", lambda: False)
     with pytest.raises(VideoError, match="needs PyAV, which is not installed; run: pip install av"):
         open_frames(write_video(tmp_path / "a.mkv", frames=2), BY_PYAV)
 

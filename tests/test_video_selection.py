@@ -6,8 +6,8 @@ import pytest
 
 from pwcflow.errors import VideoError
 from pwcflow.frame_selection import FrameSelection
-from pwcflow.resize import resized
 from pwcflow.video import open_frames
+from pwcflow.video.resize import resized
 from tests.test_video import HEIGHT, WIDTH, index_of, patch, picture, write_video
 
 FPS = 25.0
@@ -175,7 +175,7 @@ def interlaced_video(path, first=0):
 
 def test_interlaced_video_is_told_instead_of_garbled(tmp_path, monkeypatch):
     path = interlaced_video(tmp_path / "a.avi")
-    monkeypatch.setattr("pwcflow.video.pyav_is_here", lambda: False)
+    monkeypatch.setattr("pwcflow.video.open.pyav_is_here", lambda: False)
     if tuple(map(int, cv2.__version__.split(".")[:2])) < (4, 13):
         assert taken(path)[0] == list(range(6))
         return
@@ -213,6 +213,6 @@ def taken_frames(path):
 def test_av1_without_a_decoder_is_told_with_what_to_install(tmp_path, monkeypatch):
     path = write_video(tmp_path / "a.mkv", frames=4)
     patch(path, b"V_MPEG4/ISO/ASP", b"V_AV1".ljust(15, b"\0"))
-    monkeypatch.setattr("pwcflow.video.pyav_is_here", lambda: False)
+    monkeypatch.setattr("pwcflow.video.open.pyav_is_here", lambda: False)
     with pytest.raises(VideoError, match=r"is AV1, which this OpenCV cannot decode; PyAV can: run"):
         taken(path)

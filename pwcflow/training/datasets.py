@@ -14,8 +14,8 @@ import numpy as np
 from pwcflow.errors import FlowFileError, ImageError, PwcFlowError
 from pwcflow.evaluation import manifest_rows
 from pwcflow.flow_file import Flow, known_pixels, read_flow
-from pwcflow.image_damage import check_layout
 from pwcflow.image_file import read_image
+from pwcflow.image_file.damage import check_layout
 from pwcflow.training.augment import Image8, Sample
 
 SPRING_SUFFIX = ".flo5"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from pwcflow.errors import VideoError
 from pwcflow.frame_selection import ALL_FRAMES, FrameSelection, reached, shown
 from pwcflow.image_file import Image
-from pwcflow.resize import resized
+from pwcflow.video.resize import resized
 
 
 class Frame(NamedTuple):

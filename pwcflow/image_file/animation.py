@@ -2,7 +2,7 @@
 
 import struct
 
-from pwcflow import tiff
+from pwcflow.image_file import tiff
 
 _GIF_IMAGE, _GIF_EXTENSION = 0x2C, 0x21
 _GIF_HEAD, _GIF_IMAGE_HEAD = 13, 10

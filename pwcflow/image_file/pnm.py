@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pwcflow.errors import ImageError
-from pwcflow.image_damage import check_size, cut_short
-from pwcflow.opencv_image import Decoded
+from pwcflow.image_file.damage import check_size, cut_short
+from pwcflow.image_file.opencv import Decoded
 
 SIGNATURE = re.compile(rb"P[1-6Ff](?:[\s#]|$)|P7\n")
 

@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from pwcflow.image_damage import check_complaints
+from pwcflow.image_file.damage import check_complaints
 from pwcflow.opencv_log import quiet_decoding
 
 Decoded: TypeAlias = npt.NDArray[np.integer[Any] | np.floating[Any]]

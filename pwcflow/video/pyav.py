@@ -13,12 +13,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from pwcflow.container import first_lost_frame
 from pwcflow.errors import VideoError
 from pwcflow.frame_selection import ALL_FRAMES, FrameSelection
-from pwcflow.frame_source import Frame, FrameSource
 from pwcflow.image_file import Image
-from pwcflow.video_file import broken, no_frame, sensible_count, sensible_fps, why_not_a_video
+from pwcflow.video.container import first_lost_frame
+from pwcflow.video.encoded import broken, no_frame, sensible_count, sensible_fps, why_not_a_video
+from pwcflow.video.source import Frame, FrameSource
 
 
 def pyav_is_here() -> bool:

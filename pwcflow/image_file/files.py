@@ -13,16 +13,16 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from pwcflow import exr, pnm, tiff
-from pwcflow.animation import picture_count
 from pwcflow.atomic_file import replacing
 from pwcflow.errors import ImageError, OutputError, reason_of
-from pwcflow.exif import orientation_of, upright
-from pwcflow.float_image import displayed, from_0_to_1, rgb_of
-from pwcflow.image_damage import check_layout, check_tiff_page
-from pwcflow.opencv_image import Decoded, decode_rgb
+from pwcflow.image_file import exr, pnm, tiff
+from pwcflow.image_file.animation import picture_count
+from pwcflow.image_file.damage import check_layout, check_tiff_page
+from pwcflow.image_file.exif import orientation_of, upright
+from pwcflow.image_file.floats import displayed, from_0_to_1, rgb_of
+from pwcflow.image_file.opencv import Decoded, decode_rgb
+from pwcflow.image_file.tiff_pixels import decode_tiff
 from pwcflow.opencv_log import quiet_decoding
-from pwcflow.tiff_image import decode_tiff
 
 Image: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.uint16] | npt.NDArray[np.float32]
 """(H, W, 3) RGB, over the whole range of its type; float32 is from 0 to 1."""

@@ -13,10 +13,10 @@ import numpy as np
 
 from pwcflow.errors import ImageError, VideoError
 from pwcflow.frame_selection import ALL_FRAMES, FrameSelection
-from pwcflow.frame_source import Frame, FrameSource
-from pwcflow.image_damage import check_layout
 from pwcflow.image_file import IMAGE_SUFFIXES, Image, read_image, read_pages
+from pwcflow.image_file.damage import check_layout
 from pwcflow.opencv_log import quiet_decoding
+from pwcflow.video.source import Frame, FrameSource
 
 _NUMBER = re.compile(r"%(0\d+)?d")
 _WEBP_ANIMATION = 0x02

@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from pwcflow.errors import VideoError
 from pwcflow.frame_selection import RAW_BYTES, FrameSelection, RawFormat
-from pwcflow.frame_source import Frame, FrameSource
 from pwcflow.image_file import Image
 from pwcflow.opencv_log import quiet_decoding
+from pwcflow.video.source import Frame, FrameSource
 
 _JPEG, _PNG, _Y4M = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"YUV4MPEG2 "
 HEAD_BYTES = 10

@@ -9,8 +9,8 @@ import struct
 import zlib
 from pathlib import Path
 
-from pwcflow import tiff
 from pwcflow.errors import ImageError
+from pwcflow.image_file import tiff
 
 MAX_SIDE = 1 << 20
 """The longest side, in pixels, that OpenCV takes."""

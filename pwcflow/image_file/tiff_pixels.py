@@ -13,12 +13,12 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from pwcflow import tiff
 from pwcflow.errors import ImageError
-from pwcflow.exif import upright
-from pwcflow.image_damage import MAX_SIDE
-from pwcflow.opencv_image import Decoded, decode, decode_rgb
-from pwcflow.tiff import Page
+from pwcflow.image_file import tiff
+from pwcflow.image_file.damage import MAX_SIDE
+from pwcflow.image_file.exif import upright
+from pwcflow.image_file.opencv import Decoded, decode, decode_rgb
+from pwcflow.image_file.tiff import Page
 
 _Bytes: TypeAlias = npt.NDArray[np.uint8]
 

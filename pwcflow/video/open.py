@@ -13,10 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
-from pwcflow.animation import picture_count
-from pwcflow.camera import Camera, camera_number
 from pwcflow.errors import VideoError, reason_of
-from pwcflow.frame_files import (
+from pwcflow.frame_selection import ALL_FRAMES, FrameSelection
+from pwcflow.image_file import IMAGE_SUFFIXES
+from pwcflow.image_file.animation import picture_count
+from pwcflow.video.camera import Camera, camera_number
+from pwcflow.video.encoded import HIGHEST_FPS, opencv_name, why_not_a_video
+from pwcflow.video.frame_files import (
     Animation,
     folder_source,
     is_animation,
@@ -26,13 +29,10 @@ from pwcflow.frame_files import (
     pages_source,
     pattern_source,
 )
-from pwcflow.frame_selection import ALL_FRAMES, FrameSelection
-from pwcflow.frame_source import FrameSource
-from pwcflow.frame_stream import Pipe, stream_source
-from pwcflow.image_file import IMAGE_SUFFIXES
-from pwcflow.video_file import HIGHEST_FPS, opencv_name, why_not_a_video
-from pwcflow.video_opencv import OpencvVideo
-from pwcflow.video_pyav import PyavVideo, pyav_is_here
+from pwcflow.video.opencv import OpencvVideo
+from pwcflow.video.pyav import PyavVideo, pyav_is_here
+from pwcflow.video.source import FrameSource
+from pwcflow.video.stream import Pipe, stream_source
 
 __all__ = [
     "HIGHEST_FPS",

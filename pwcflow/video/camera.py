@@ -11,9 +11,9 @@ import cv2
 
 from pwcflow.errors import VideoError
 from pwcflow.frame_selection import FrameSelection
-from pwcflow.frame_source import Frame, FrameSource
 from pwcflow.image_file import Image
 from pwcflow.opencv_log import quiet_codecs
+from pwcflow.video.source import Frame, FrameSource
 
 _CAMERA = re.compile(r"camera:(\d{1,4})")
 

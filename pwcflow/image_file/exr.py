@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from pwcflow import opencv_log
 from pwcflow.errors import ImageError
-from pwcflow.image_damage import check_size, cut_short
+from pwcflow.image_file.damage import check_size, cut_short
 
 MAGIC = b"v/1\x01"
 

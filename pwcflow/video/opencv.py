@@ -17,13 +17,12 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from pwcflow.container import first_lost_frame
 from pwcflow.errors import VideoError
 from pwcflow.frame_selection import ALL_FRAMES, FrameSelection
-from pwcflow.frame_source import Frame, FrameSource
 from pwcflow.image_file import Image
 from pwcflow.opencv_log import quiet_codecs
-from pwcflow.video_file import (
+from pwcflow.video.container import first_lost_frame
+from pwcflow.video.encoded import (
     broken,
     no_frame,
     opencv_name,
@@ -31,6 +30,7 @@ from pwcflow.video_file import (
     sensible_fps,
     why_not_a_video,
 )
+from pwcflow.video.source import Frame, FrameSource
 
 # OpenCV returns "no frame" both at the end and for a packet it cannot decode, but goes on to the
 # next packet when asked again. At the true end asking again is free and never yields a frame.

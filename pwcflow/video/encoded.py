@@ -4,8 +4,8 @@ import math
 import os
 from pathlib import Path
 
-from pwcflow.container import index_is_missing
 from pwcflow.errors import PwcFlowError
+from pwcflow.video.container import index_is_missing
 
 HIGHEST_FPS = 1000
 """Read or written: time bases such as 90000 turn up as a rate, and no encoder takes them."""

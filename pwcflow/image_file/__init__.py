@@ -1,0 +1,19 @@
+"""Image files of every kind people have, read as the estimator takes them, and written whole."""
+
+from pwcflow.image_file.files import (
+    IMAGE_SUFFIXES,
+    Image,
+    check_image_suffix,
+    read_image,
+    read_pages,
+    write_image,
+)
+
+__all__ = [
+    "IMAGE_SUFFIXES",
+    "Image",
+    "check_image_suffix",
+    "read_image",
+    "read_pages",
+    "write_image",
+]

@@ -250,6 +250,6 @@ def _names(folder: Path) -> list[str]:
 def _frame_rate(source: FrameSource) -> float:
     if source.fps:
         return source.fps
-    if source.path.is_dir():
+    if source.timestamps is None:  # pictures without times: a folder, a pattern, a stack
         return FOLDER_FPS
     raise VideoError(f"{source.path} does not tell its frame rate; add --fps")

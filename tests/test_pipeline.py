@@ -265,10 +265,11 @@ def test_the_colour_video_has_the_frame_rate_of_its_source_and_one_frame_less(tm
     assert frames[0].shape == (HEIGHT, WIDTH, 3)
 
 
-def test_the_colour_video_of_a_folder_has_the_usual_frame_rate_or_the_one_asked_for(
-    tmp_path, estimator
+@pytest.mark.parametrize("pattern", ["", "*.png"])
+def test_the_colour_video_of_images_has_the_usual_frame_rate_or_the_one_asked_for(
+    tmp_path, estimator, pattern
 ):
-    source = frames_folder(tmp_path / "frames", [1, 2, 3])
+    source = frames_folder(tmp_path / "frames", [1, 2, 3]) / pattern
     run(estimator, source, viz=tmp_path / "a.mp4")
     run(estimator, source, viz=tmp_path / "b.mp4", fps=60)
     assert frames_of(tmp_path / "a.mp4")[0] == FOLDER_FPS

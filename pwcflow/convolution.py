@@ -3,6 +3,8 @@
 The same results on every device: what cuDNN refuses, PyTorch computes in more steps.
 """
 
+from contextlib import suppress
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -37,10 +39,11 @@ def convolve_into(
         fused: in one kernel where that can be had. It rounds to a half precision once, not twice;
             cuDNN compiles it on first use, for a quarter of a second and more.
     """
-    try:
-        if fused:
+    if fused:
+        with suppress(CudnnError):
             cudnn_graph.convolve(x, weight, bias, out, geometry, slope)
             return
+    try:
         cudnn_graph.convolve(x, weight, None, out, geometry)
     except CudnnError:
         stride, padding, dilation = geometry.stride, geometry.padding, geometry.dilation

@@ -43,7 +43,7 @@ ALIGNMENT = 16
 """Bytes: every tensor's memory must begin at a multiple of it."""
 
 # Numbers of cudnn_graph.h, which cuDNN keeps from version to version.
-_DATA_TYPES = {torch.float32: 0, torch.float64: 1, torch.float16: 2, torch.bfloat16: 9}
+_DATA_TYPES = {torch.float32: 0, torch.float16: 2, torch.bfloat16: 9}
 _FLOAT = 0
 _CROSS_CORRELATION = 1
 _ADD, _RELU = 0, 100

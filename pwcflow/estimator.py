@@ -5,7 +5,7 @@ numpy arrays exist outside of this module, tensors inside.
 
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -48,7 +48,8 @@ class EncodedImage:
 class FlowEstimator:
     """Estimates dense optical flow between images with a pretrained PWC-Net.
 
-    Holds no state but its weights: calls do not influence each other, whatever their sizes.
+    What a call returns does not depend on those before it. On a GPU, memory for the sizes used last
+    is kept.
     """
 
     def __init__(
@@ -192,9 +193,12 @@ class FlowEstimator:
 
     @contextmanager
     def _at_work(self) -> Iterator[None]:
-        on_device = at_work(self.device) if self._gpu else nullcontext()
-        with on_device, torch.inference_mode(), exact_convolutions():
-            yield
+        if self._gpu:
+            with at_work(self.device):
+                yield
+        else:
+            with torch.inference_mode(), exact_convolutions():
+                yield
 
     def _check_finite(self, finite: bool) -> None:
         if not finite:

@@ -113,7 +113,8 @@ class InferenceNetwork:
         Args:
             images: (N, 8, H, W), channels-last, BGR in 0..1 and five channels of zeros; H, W
                 multiples of 64.
-            into: what `encode` returned for as many images of this size, to be written again.
+            into: from `empty_pyramid` for as many images of this size, or some of its images, to be
+                written and returned.
         """
         pyramid: Pyramid = {}
         x = images

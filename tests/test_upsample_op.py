@@ -180,9 +180,9 @@ def channels_last(channels, **options):
         ({"flow": torch.zeros(1, 2, 6, 8).double()}, "flow must be float32, but .*float64"),
         ({"weight": torch.zeros(2, 2, 4, 4).half()}, "weight must be float32, but .*float16"),
         ({"packed": channels_last(8, dtype=torch.float64)}, "packed must have at most 32 bits"),
-        ({"packed": torch.zeros(1, 8, 6, 8)}, "aligned pixels of 8 channels"),
-        ({"packed": channels_last(16)[:, 2:10]}, "aligned pixels of 8 channels"),
-        ({"packed": channels_last(10)[:, :8]}, "aligned pixels of 8 channels"),
+        ({"packed": torch.zeros(1, 8, 6, 8)}, "pixels of 8 values at multiples of 16"),
+        ({"packed": channels_last(16)[:, 2:10]}, "pixels of 8 values at multiples of 16"),
+        ({"packed": channels_last(10)[:, :8]}, "pixels of 8 values at multiples of 16"),
     ],
 )
 def test_mistakes_are_named(changes, problem):

@@ -73,7 +73,7 @@ def estimate(
             "-o",
             metavar="FILE",
             readable=False,
-            help="Flow file: .flo, .npy or KITTI .png. Its folder must be there.",
+            help="Flow file: .flo, .npz, KITTI .png and others by suffix. Its folder must be there.",
         ),
     ] = None,
     viz: Annotated[

@@ -1,6 +1,6 @@
 """Still images on disk: any common format in, RGB of 8 or 16 bits or floats out, and back.
 
-OpenCV decodes most; `image_damage` finds what it would let pass.
+OpenCV decodes most; `image_file.damage` finds what it would let pass.
 """
 
 import re

@@ -1,6 +1,7 @@
 """The network's own PyTorch operators, with CPU and CUDA kernels.
 
-`pwcflow::cost_volume`, and `pwcflow::bias_leaky_relu` for what follows a convolution; for inference
+`pwcflow::cost_volume`, and `pwcflow::bias_leaky_relu` for what follows a convolution, both with
+their gradients; for inference `pwcflow::leaky_cost_volume`, `pwcflow::bias_leaky_relu_` in place,
 `pwcflow::prepare_images`, `pwcflow::warp_features`, `pwcflow::upsample_flow` and
 `pwcflow::finish_flow`.
 """

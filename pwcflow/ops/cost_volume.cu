@@ -99,7 +99,7 @@ __global__ void rearrange(const T* __restrict__ source, T* __restrict__ target,
 }
 
 // 16 bytes of global memory to shared memory, or as many zeros; what waits for them is
-// `wait_for_copies`. Either pointer must be a multiple of 16 bytes.
+// `wait_for_copies`. Both pointers must be multiples of 16 bytes.
 __device__ __forceinline__ void copy_pack(void* to, const void* from, bool inside) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(

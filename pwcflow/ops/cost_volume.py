@@ -1,4 +1,4 @@
-"""The operators `pwcflow::cost_volume` and `pwcflow::cost_volume_backward`."""
+"""The operators `pwcflow::cost_volume`, `..._backward` and `pwcflow::leaky_cost_volume`."""
 
 from typing import Any
 

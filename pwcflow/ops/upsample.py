@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pwcflow.cuda_kernels import ceil_div, fits_packs, int32, launch, load_kernels, strides
-from pwcflow.ops.dtypes import SCALAR_TYPES
+from pwcflow.ops.dtypes import SCALAR_TYPES, check_dtype
 
 THREADS = 256
 PACKED_CHANNELS = 8
@@ -51,14 +51,20 @@ def upsample_flow(
     for name, tensor, shape in parameters:
         if tensor.shape != shape:
             raise ValueError(f"{name} must be {shape}, but it is {tuple(tensor.shape)}")
-    for name, tensor in (("coarse", coarse), ("flow", flow), *((n, t) for n, t, _ in parameters)):
-        if tensor.dtype != torch.float32 or tensor.device != packed.device:
+    exact = {"coarse": coarse, "flow": flow} | {name: tensor for name, tensor, _ in parameters}
+    for name, tensor in exact.items():
+        if tensor.dtype != torch.float32:
+            raise ValueError(f"{name} must be float32, but it is {tensor.dtype}")
+        if tensor.device != packed.device:
             raise ValueError(
-                f"{name} must be float32, but it is {tensor.dtype}, and on {packed.device}, where "
-                f"packed is, but it is on {tensor.device}"
+                f"{name} must be on {packed.device}, as packed, but it is on {tensor.device}"
             )
+    check_dtype(packed)
     if packed.dtype == torch.float64 or not fits_packs(packed):
-        raise ValueError("packed must have at most 32 bits and aligned pixels of 8 channels")
+        raise ValueError(
+            "packed must have at most 32 bits a value, and pixels of 8 values at multiples of 16 "
+            f"bytes, but it is {packed.dtype} with strides {packed.stride()}"
+        )
     torch.ops.pwcflow.upsample_flow(coarse, weight, bias, feature_bias, flow, packed)
 
 
@@ -104,7 +110,12 @@ def _on_gpu(
     pixels = n * h * w
     if not pixels:
         return
-    tensors = (coarse, weight.contiguous(), bias, feature_bias, flow, packed)
+    tensors = (
+        coarse,
+        *(parameter.contiguous() for parameter in (weight, bias, feature_bias)),
+        flow,
+        packed,
+    )
     layouts = (strides(coarse), strides(flow), strides(packed))
     launch(
         kernels[symbol],

@@ -19,6 +19,7 @@ from pwcflow.bench.timing import WARM_UP, Memory, Times, out_of_gpu_memory, time
 from pwcflow.bench.video import Stage, VideoCost
 from pwcflow.bench.volumes import localcorr_volume, shape_of
 from pwcflow.cli import app
+from pwcflow.device import find_precision
 from pwcflow.image_file import write_image
 from pwcflow.ops import cost_volume
 from tests.benchmarks import growth
@@ -353,3 +354,10 @@ def test_growth_is_drawn_also_where_memory_did_not_suffice():
     for color in growth.COLORS:
         assert (by_size == color).all(-1).any()
         assert not (by_batch == color).all(-1).any()
+
+
+def test_the_automatic_precision_is_told_as_what_it_was_here():
+    result = invoke(*SMALL, "--precision", "auto", "--json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    expected = find_precision("auto", torch.device("cpu"))
+    assert json.loads(result.stdout)["precision"] == expected

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from pwcflow import FlowEstimator
+from pwcflow.device import find_precision
 from pwcflow.errors import DeviceError, WeightsError
 from pwcflow.network import network_size
 from pwcflow.ops import finish_flow
@@ -447,3 +448,16 @@ def test_global_switches_are_as_the_program_set_them_even_with_threads():
         assert (torch.is_grad_enabled(), torch.get_num_threads()) == state[1:]
     finally:
         torch.backends.cudnn.allow_tf32 = before
+
+
+def test_the_automatic_precision_is_one_that_the_device_has():
+    device = torch.device("cpu")
+    assert [find_precision(name, device) for name in ("fp32", "fp16")] == ["fp32", "fp16"]
+    assert find_precision("auto", torch.device("cuda")) == "fp16"
+    here = find_precision("auto", device)
+    assert here in ("fp32", "bf16")
+    model = FlowEstimator(device="cpu", precision="auto")
+    assert model.precision == here
+    assert np.array_equal(
+        model(*moved_pair(64, 64, 3, 0)), estimator("cpu", here)(*moved_pair(64, 64, 3, 0))
+    )

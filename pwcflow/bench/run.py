@@ -10,7 +10,7 @@ from pwcflow.bench.network import PairCost, measure_pairs
 from pwcflow.bench.timing import forget_memory
 from pwcflow.bench.video import VideoCost, check_room, decode, measure_stages
 from pwcflow.bench.volumes import VolumeCost, measure_volume
-from pwcflow.device import find_device
+from pwcflow.device import find_device, find_precision
 from pwcflow.estimator import PRECISIONS, FlowEstimator
 from pwcflow.network import DECODER_LEVELS
 from pwcflow.progress import progress_bar
@@ -62,10 +62,11 @@ def run_bench(settings: BenchSettings, *, quiet: bool) -> BenchResult:
             video do not fit on the disk.
     """
     device = find_device(settings.device)
+    precision = find_precision(settings.precision, device)
     repeats = settings.repeats or REPEATS[device.type]
 
     def load() -> FlowEstimator:
-        return FlowEstimator(settings.weights, str(device), settings.precision, quiet=quiet)
+        return FlowEstimator(settings.weights, str(device), precision, quiet=quiet)
 
     decoded = None
     if settings.video:
@@ -84,7 +85,7 @@ def run_bench(settings: BenchSettings, *, quiet: bool) -> BenchResult:
             forget_memory(device)
             rows = []
             for level in DECODER_LEVELS:
-                dtype = PRECISIONS[settings.precision]
+                dtype = PRECISIONS[precision]
                 rows.append(measure_volume(level, *size, dtype, device, repeats))
                 bar.update()
             volumes.append((size, rows))
@@ -94,7 +95,7 @@ def run_bench(settings: BenchSettings, *, quiet: bool) -> BenchResult:
             video = measure_stages(decoded, load(), settings.folder, repeats)
             bar.update()
     machine = described(device)
-    return BenchResult(machine, settings.precision, weights, repeats, pairs, volumes, video)
+    return BenchResult(machine, precision, weights, repeats, pairs, volumes, video)
 
 
 def described(device: torch.device) -> dict[str, str | int | None]:

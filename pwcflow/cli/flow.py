@@ -73,7 +73,7 @@ def estimate(
             "-o",
             metavar="FILE",
             readable=False,
-            help="Flow file: .flo, .npz, KITTI .png and others by suffix. Its folder must be there.",
+            help="Flow file: .flo, .npz, KITTI .png or another. Its folder must be there.",
         ),
     ] = None,
     viz: Annotated[
@@ -230,7 +230,8 @@ def video(
         videos = find_videos(names, lists or [], filter(None, (folder, movie)))
         summary = estimate_videos(load, videos, outputs, selection=selection, progress=not quiet)
         counts = ", ".join(f"{summary[name]} {name}" for name in ("done", "skipped", "failed"))
-        told = f"{outputs}: {summary['videos']} videos, {counts}"
+        number = summary["videos"]
+        told = f"{outputs}: {number} {'video' if number == 1 else 'videos'}, {counts}"
         tell(told, summary, quiet=quiet, as_json=as_json)
         fail_for([one["reason"] for one in summary["results"] if one["outcome"] == "failed"])
 

@@ -19,7 +19,7 @@ Examples:
 def info(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE...", readable=False, help="Flow files, of any format."),
+        typer.Argument(metavar="FILE", readable=False, help="Flow files, of any format."),
     ],
     bound: BoundOption = None,
     quiet: QuietOption = False,

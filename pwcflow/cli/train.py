@@ -92,7 +92,7 @@ def train(
     ] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Length of the run, instead.")] = None,
     size: Annotated[
-        str, typer.Option(metavar="HxW", help="Height and width of the pairs.")
+        str, typer.Option(metavar="HxW", help="Height and width of the pairs, in multiples of 64.")
     ] = "384x512",
     batch: Annotated[int, typer.Option(min=1, help="Pairs in a step, on each device.")] = 16,
     lr: Annotated[float, typer.Option(help="Highest learning rate.", callback=positive)] = 3e-4,

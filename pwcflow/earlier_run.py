@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pwcflow.errors import OutputError
+from pwcflow.errors import OutputError, VideoError
 from pwcflow.frame_selection import ALL_FRAMES, FrameSelection
 from pwcflow.provenance import Record, RunRecord, difference, input_of, read_record
+from pwcflow.video import count_frames
 from pwcflow.video_sink import VideoOutputs, numbered_flows, usable_flows
 
 if TYPE_CHECKING:
@@ -43,12 +44,21 @@ class EarlierRun:
         viz, asked = self.record.get("viz"), self.outputs.viz_settings()
         if asked is not None:
             same = isinstance(viz, dict) and viz.items() >= asked.items()
-            if not same or not (self.outputs.viz and self.outputs.viz.is_file()):
+            if not same or not self._shows_all():
                 return False
         height, width = self.record.get("height", 0), self.record.get("width", 0)
         return not self.outputs.folder or self.usable_flows(height, width) == self.record.get(
             "flows"
         )
+
+    def _shows_all(self) -> bool:
+        """Return whether the colour video is whole, which only decoding it can tell."""
+        assert self.record, "asked for with one"
+        viz = self.outputs.viz
+        try:
+            return viz is not None and count_frames(viz) == self.record.get("flows")
+        except VideoError:
+            return False
 
     def new_record(
         self, estimator: "FlowEstimator", height: int, width: int, kept: int

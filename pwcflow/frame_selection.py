@@ -107,10 +107,16 @@ class FrameSelection:
         factor = self.scale or 1.0
         if self.max_side:
             factor = min(1.0, self.max_side / max(width, height))
-        return max(1, round(width * factor)), max(1, round(height * factor))
+        return _side(width * factor), _side(height * factor)
 
 
 ALL_FRAMES = FrameSelection()
+LONGEST_SIDE = 1 << 20
+"""In pixels: what no image has, and a whole number of any size is not."""
+
+
+def _side(pixels: float) -> int:
+    return round(min(max(pixels, 1.0), LONGEST_SIDE))
 
 
 def reached(moment: Moment, number: int, seconds: float | None) -> bool:

@@ -80,7 +80,7 @@ def read_record(folder: Path) -> Record | None:
             f"cannot read {path}, of an earlier run: {reason_of(error)}; check its permissions, or "
             "choose another folder"
         ) from error
-    except ValueError:
+    except (ValueError, RecursionError):  # lists in lists in lists
         return None
     return record if isinstance(record, dict) else None
 

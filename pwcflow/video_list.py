@@ -263,7 +263,12 @@ def _matches(text: str) -> list[Path]:
     """Return what a name or pattern stands for: of a file that has both, the file."""
     if _exists(Path(text)):
         return [Path(text)]
-    return [Path(name) for name in glob(text, recursive=True)]  # noqa: PTH207 - that takes no "/*"
+    found: dict[str, Path] = {}
+    for name in glob(text, recursive=True):  # noqa: PTH207 - that takes no "/*"
+        # A link to a folder above makes one file many; one that leads nowhere makes none.
+        if os.path.exists(name):  # noqa: PTH110
+            found.setdefault(os.path.realpath(name), Path(name))
+    return list(found.values())
 
 
 def _natural_path(path: Path) -> list[tuple[list[str | int], str]]:

@@ -20,7 +20,9 @@ from pwcflow.video_writer import ColorVideoWriter
 FOLDER_FPS = 25.0
 """Frames per second of a colour video made from a folder of frames."""
 FLOW_FILE_THREADS = 4
-_NUMBERED_FLOW = re.compile(r"[0-9]+\.flo")
+# As `flow_file` names them, up to ten million frames: two days of video. Other numbers, such as
+# dates, are not ours to remove.
+_NUMBERED_FLOW = re.compile(r"([0-9]{6}|[1-9][0-9]{6})\.flo")
 _LEFT_BY_A_KILL = re.compile(r"\.[0-9a-f]{16}\.[a-z0-9]+")  # see `atomic_file.replacing`
 
 

@@ -735,3 +735,18 @@ def test_too_little_memory_is_told_in_one_line(inputs):
     assert (done.returncode, done.stdout) == (1, "")
     assert_one_error_line(done.stderr, "not enough memory", "use smaller images")
     assert files_below(inputs / "out") == []
+
+
+def test_an_interruption_while_the_commands_load_is_one_line():
+    script = (
+        "import sys\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'pwcflow.cli':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "from pwcflow.__main__ import main\n"
+        "main()"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (run.returncode, run.stdout, run.stderr) == (130, "", "interrupted\n")

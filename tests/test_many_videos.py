@@ -152,6 +152,16 @@ def test_a_link_that_leads_back_is_followed_once(here):
     assert list(found("x")) == ["a.mp4", "more/b.mp4"]
 
 
+def test_a_pattern_follows_no_link_that_leads_back_or_nowhere(here):
+    touch("clips/a/1.mp4", "clips/2.mp4")
+    Path("clips/a/loop").symlink_to("..")
+    Path("clips/gone.mp4").symlink_to("nowhere.mp4")
+    assert sorted(found("clips/**/*.mp4").values()) == [
+        "clips/2.mp4",
+        "clips/a/1.mp4",
+    ]
+
+
 def test_results_are_not_taken_for_videos(here):
     touch("x/a.mp4", "x/out/a.mp4/flow.mp4")
     for given in ("x", "x/*", "x/**", "x/**/*.mp4"):

@@ -93,6 +93,29 @@ def test_a_run_goes_on_behind_the_last_flow(tmp_path, estimator, kept):
     assert contents(tmp_path / "flows") == contents(tmp_path / "whole")
 
 
+def test_files_that_no_run_numbers_so_are_left_alone(tmp_path, estimator):
+    source, folder = frames_folder(tmp_path / "frames", [1, 2, 3, 4]), tmp_path / "flows"
+    run(estimator, source, folder)
+    others = [folder / name for name in ("5.flo", "20240101.flo", "0000002.flo")]
+    for other in others:
+        other.write_text("precious")
+    (folder / "000002.flo").unlink()
+    assert run(estimator, source, folder)["flows_kept"] == 2
+    assert [other.read_text() for other in others] == ["precious"] * 3
+
+
+def test_a_colour_video_that_was_cut_off_is_made_again(tmp_path, estimator):
+    source, folder = frames_folder(tmp_path / "frames", [1, 2, 3, 4]), tmp_path / "flows"
+    viz = tmp_path / "viz.mp4"
+    run(estimator, source, folder, viz=viz)
+    whole = viz.read_bytes()
+    assert run(estimator, source, folder, viz=viz)["outcome"] == "skipped"
+    for damaged in (b"", whole[: len(whole) // 2]):
+        viz.write_bytes(damaged)
+        assert run(estimator, source, folder, viz=viz)["outcome"] == "done"
+        assert viz.read_bytes() == whole
+
+
 def damage(path):
     path.write_bytes(path.read_bytes()[:-1])
 
@@ -212,7 +235,7 @@ def test_a_run_may_go_on_with_another_device(tmp_path, estimator):
     assert json.loads((tmp_path / "flows/pwcflow.json").read_bytes())["device"] == "cpu, cuda:0"
 
 
-@pytest.mark.parametrize("record", [b"", b"{", b"[]", b"\xff\xfe", b"{}"])
+@pytest.mark.parametrize("record", [b"[" * 100_000, b"", b"{", b"[]", b"\xff\xfe", b"{}"])
 def test_a_damaged_record_is_none(tmp_path, estimator, record):
     source = frames_folder(tmp_path / "frames", [10, 20, 30])
     run(estimator, source, tmp_path / "flows")

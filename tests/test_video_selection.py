@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from pwcflow.errors import VideoError
-from pwcflow.frame_selection import FrameSelection
+from pwcflow.frame_selection import FrameSelection, RawFormat
 from pwcflow.video import open_frames
 from pwcflow.video.resize import resized
 from tests.test_video import HEIGHT, WIDTH, index_of, patch, picture, write_video
@@ -216,3 +216,20 @@ def test_av1_without_a_decoder_is_told_with_what_to_install(tmp_path, monkeypatc
     monkeypatch.setattr("pwcflow.video.open.pyav_is_here", lambda: False)
     with pytest.raises(VideoError, match=r"is AV1, which this OpenCV cannot decode; PyAV can: run"):
         taken(path)
+
+
+@pytest.mark.parametrize(
+    "selection", [{"size": (99_999, 99_999)}, {"scale": 1e9}, {"scale": 1e308}]
+)
+def test_frames_too_large_for_any_memory_are_refused(clip, selection):
+    message = r"would become .* more than 268 million"
+    with (
+        open_frames(clip, FrameSelection(**selection)) as source,
+        pytest.raises(VideoError, match=message),
+    ):
+        next(iter(source))
+
+
+def test_raw_frames_come_from_no_folder(folder):
+    with pytest.raises(VideoError, match="--raw is for a file"):
+        open_frames(folder, FrameSelection(raw=RawFormat(8, 8, "gray")))

@@ -77,6 +77,10 @@ def open_frames(path: Path, selection: FrameSelection = ALL_FRAMES) -> FrameSour
             if is_pattern(path):
                 return pattern_source(path, selection)
         mode = path.stat().st_mode
+        if selection.raw and not stat.S_ISREG(mode):
+            raise VideoError(
+                f"--raw is for a file of frames without a header, but {path} is none; leave it out"
+            )
         if stat.S_ISDIR(mode):
             return folder_source(path, selection)
         if not stat.S_ISREG(mode):  # reading a pipe may wait for ever

@@ -11,6 +11,9 @@ from pwcflow.frame_selection import ALL_FRAMES, FrameSelection, reached, shown
 from pwcflow.image_file import Image
 from pwcflow.video.resize import resized
 
+MOST_PIXELS = 1 << 28
+"""Of a resized frame, as of an image."""
+
 
 class Frame(NamedTuple):
     """A frame of a source, which is decoded only when it is wanted."""
@@ -136,7 +139,13 @@ class FrameSource(AbstractContextManager["FrameSource"], ABC):
                 f"it are {self.original_size[0]} x {self.original_size[1]}; "
                 "all frames must have one size"
             )
-        return resized(image, *self.selection.target(*size))
+        width, height = self.selection.target(*size)
+        if (width, height) != size and width * height > MOST_PIXELS:
+            raise VideoError(
+                f"frames of {self.path} would become {width} x {height} pixels, more than "
+                f"{MOST_PIXELS // 10**6} million; ask for fewer"
+            )
+        return resized(image, width, height)
 
     def _check_taken(self) -> None:
         """Raise `VideoError` if what was asked for left nothing, or nothing to compare."""

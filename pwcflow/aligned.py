@@ -32,13 +32,13 @@ from pwcflow.network import (
     Pyramid,
     check_size,
 )
-from pwcflow.ops import COST_VOLUME_CHANNELS, bias_leaky_relu
+from pwcflow.ops import ALIGNED_CHANNELS, COST_VOLUME_CHANNELS, bias_leaky_relu
 from pwcflow.warp import backward_warp
 
 ALIGNMENT = 8
 IMAGE_CHANNELS = 3
 IMAGE_GAP = -IMAGE_CHANNELS % ALIGNMENT
-COST_GAP = -COST_VOLUME_CHANNELS % ALIGNMENT
+COST_GAP = ALIGNED_CHANNELS - COST_VOLUME_CHANNELS
 FLOW_GAP = -(2 + 2) % ALIGNMENT
 """Behind the flow and the feature that come from the coarser level."""
 

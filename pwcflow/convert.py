@@ -18,7 +18,7 @@ from pwcflow.flow_file import (
 )
 from pwcflow.outputs import check_folder, check_nothing_lost, make_folder
 from pwcflow.progress import progress_bar
-from pwcflow.video import natural_key
+from pwcflow.video import natural_path_key
 
 _PAIRS = {"jpg": ".jpg", "png8": ".png"}
 
@@ -131,7 +131,7 @@ def _convert(
 def _outputs_of(folder: Path, output: Path, suffix: str, as_pair: bool) -> dict[Path, Path]:
     """Return the flow that each output is made of, by the output, in natural order."""
     try:
-        entries = sorted(_files_below(folder, but=output), key=_natural_key)
+        entries = sorted(_files_below(folder, but=output), key=natural_path_key)
     except OSError as error:
         raise FlowFileError(
             f"cannot list {folder}: {reason_of(error)}; check its permissions"
@@ -169,10 +169,6 @@ def _files_below(folder: Path, but: Path) -> list[Path]:
         paths = (Path(parent, name) for name in names)
         found += [path for path in paths if is_flow_name(path) and path.is_file()]
     return found
-
-
-def _natural_key(path: Path) -> list[tuple[list[str | int], str]]:
-    return [natural_key(Path(part)) for part in path.parts]
 
 
 def _is_half(source: Path) -> bool:

@@ -64,7 +64,7 @@ class EarlierRun:
         self, estimator: "FlowEstimator", height: int, width: int, kept: int
     ) -> RunRecord | None:
         """Return the record of the run that begins; None when it has no folder of its own."""
-        folder = _folder_of(self.outputs)
+        folder = self.outputs.record_folder()
         if folder is None:
             return None
         devices = str(self.record.get("device", "")).split(", ") if self.record and kept else []
@@ -97,7 +97,7 @@ def find_earlier_run(
             may not be overwritten.
         VideoError: the input is not there or cannot be read.
     """
-    folder = _folder_of(outputs)
+    folder = outputs.record_folder()
     if folder is None:
         return EarlierRun(outputs, video, selection, {}, None)
     identity = input_of(video, selection.settings())
@@ -113,13 +113,9 @@ def find_earlier_run(
     return EarlierRun(outputs, video, selection, identity, record)
 
 
-def _folder_of(outputs: VideoOutputs) -> Path | None:
-    return next(iter(outputs.folders()), None)
-
-
 def _check_same(outputs: VideoOutputs, other: str | None) -> None:
     if other is not None:
         raise OutputError(
-            f"{_folder_of(outputs)} holds flows {other}; give --overwrite to remove them, or "
+            f"{outputs.record_folder()} holds flows {other}; give --overwrite to remove them, or "
             "another folder"
         )

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from itertools import chain, cycle
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from pwcflow.captured import Batch, CapturedFlow
 from pwcflow.cudnn import exact_convolutions
+from pwcflow.flow_file import Flow
 from pwcflow.inference import ExactNetwork, InferenceNetwork
 
 GRAPHS_KEPT = 4
@@ -26,7 +26,6 @@ _LAUNCHING = threading.Lock()
 streams in turn, so one that is being recorded may be somebody else's too."""
 
 Pixels = npt.NDArray[Any]
-Flow = npt.NDArray[np.float32]
 
 
 class GpuFlow:

@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pwcflow.aligned import ALIGNMENT, COST_GAP, IMAGE_CHANNELS, AlignedPwcNet, align_state
+from pwcflow.aligned import ALIGNMENT, IMAGE_CHANNELS, AlignedPwcNet, align_state
 from pwcflow.convolution import convolve_into, transpose_into
 from pwcflow.cudnn_graph import Geometry
 from pwcflow.network import (
@@ -33,7 +33,7 @@ from pwcflow.network import (
     Pyramid,
 )
 from pwcflow.ops import (
-    COST_VOLUME_CHANNELS,
+    ALIGNED_CHANNELS,
     PACKED_CHANNELS,
     leaky_cost_volume,
     upsample_flow,
@@ -168,14 +168,13 @@ class InferenceNetwork:
         """Return this level's flow, (N, 2, h, w) float32, and the features it was read from."""
         n, c, h, w = first.shape
         place = sum(DENSE_CHANNELS)
-        cost = COST_VOLUME_CHANNELS + COST_GAP
         if decoder.upsampling is None:
-            x = self._empty(first, place + cost)
+            x = self._empty(first, place + ALIGNED_CHANNELS)
             warped = second
             volume = x[:, place:]
         else:
             assert coarser is not None
-            x = self._empty(first, place + cost + c + PACKED_CHANNELS)
+            x = self._empty(first, place + ALIGNED_CHANNELS + c + PACKED_CHANNELS)
             flow = torch.empty((n, 2, h, w), device=x.device)
             self._upsample(decoder.upsampling, *coarser, flow, x[:, -PACKED_CHANNELS:])
             warped = warp_features(second, flow, FLOW_SCALE / 2**decoder.level)

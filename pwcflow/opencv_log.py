@@ -18,7 +18,8 @@ _CODEC_LINE = re.compile(
     rb"(?:libpng (?:warning|error):|Corrupt JPEG data|Premature end of JPEG|Unknown Adobe color"
     rb"|Inconsistent progression|Warning: unknown JFIF|Invalid SOS parameters)[^\n]*\n"
 )
-_stderr_lock = threading.Lock()  # file descriptor 2 belongs to the process
+stderr_lock = threading.Lock()
+"""To be held around `stderr_held_back`: file descriptor 2 belongs to the process."""
 
 
 @contextmanager
@@ -30,9 +31,9 @@ def quiet_decoding() -> Iterator[bytearray]:
     stderr meanwhile is then passed on. One thread at a time is inside, so keep the block short.
     """
     complaints = text = bytearray()
-    with _stderr_lock:
+    with stderr_lock:
         try:
-            with _opencv_is_silent, _stderr_held_back() as text:
+            with _opencv_is_silent, stderr_held_back() as text:
                 yield complaints
         finally:
             complaints += b"".join(_CODEC_LINE.findall(text))
@@ -64,8 +65,8 @@ def quiet_codecs(*, opening_writer: bool = False) -> Iterator[None]:
         stack.enter_context(_opencv_is_silent)
         stack.enter_context(_ffmpeg_opens_silently)
         if opening_writer:
-            stack.enter_context(_stderr_lock)
-            stack.enter_context(_stderr_held_back())
+            stack.enter_context(stderr_lock)
+            stack.enter_context(stderr_held_back())
         yield
 
 
@@ -148,7 +149,7 @@ def _the_user_has_chosen() -> bool:
 
 
 @contextmanager
-def _stderr_held_back() -> Iterator[bytearray]:
+def stderr_held_back() -> Iterator[bytearray]:
     """Fill a bytearray, at the end of the block, with what went to file descriptor 2 inside it."""
     text = bytearray()
     with tempfile.TemporaryFile() as held:

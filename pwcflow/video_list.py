@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pwcflow.errors import VideoError, reason_of
 from pwcflow.image_file import IMAGE_SUFFIXES
-from pwcflow.video import STDIN, is_frame, natural_key, open_frames
+from pwcflow.video import STDIN, is_frame, natural_key, natural_path_key, open_frames
 from pwcflow.video.camera import camera_number
 from pwcflow.video.frame_files import is_pattern
 
@@ -86,7 +86,7 @@ def files_of(video: Path) -> list[Path] | None:
     if video.is_dir():
         return sorted(filter(is_frame, video.iterdir()), key=natural_key)
     if not _exists(video) and has_magic(str(video)):
-        return sorted(filter(is_frame, _matches(str(video))), key=_natural_path)
+        return sorted(filter(is_frame, _matches(str(video))), key=natural_path_key)
     if not _exists(video) and is_pattern(video):
         return sorted(filter(is_frame, video.parent.iterdir()), key=natural_key)
     return None if video == STDIN or _is_camera(video) else [video]
@@ -144,7 +144,7 @@ def _videos_of(text: str, skipped: set[str]) -> Iterator[tuple[Path, Path]]:
         return
     any_suffix = Path(text).suffix not in ("", ".*") and not has_magic(Path(text).suffix)
     nothing = True
-    for match in sorted(_matches(text), key=_natural_path):
+    for match in sorted(_matches(text), key=natural_path_key):
         if not (match.is_dir() or any_suffix or _is_video(match)) or _lies_in(match, skipped):
             continue
         if match.is_dir() and not _is_one_video(match) and "**" in text:
@@ -269,10 +269,6 @@ def _matches(text: str) -> list[Path]:
         if os.path.exists(name):  # noqa: PTH110
             found.setdefault(os.path.realpath(name), Path(name))
     return list(found.values())
-
-
-def _natural_path(path: Path) -> list[tuple[list[str | int], str]]:
-    return [natural_key(Path(part)) for part in path.parts]
 
 
 def _exists(path: Path) -> bool:

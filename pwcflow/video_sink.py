@@ -48,11 +48,15 @@ class VideoOutputs:
         return " and ".join(str(path) for path in (self.folder, self.viz) if path)
 
     def folders(self) -> list[Path]:
-        """Return the folders that are for one process at a time; the first one has the record."""
+        """Return the folders that are for one process at a time."""
         folders = [self.folder] if self.folder else []
         if self.own_folders and self.viz and self.viz.parent != self.folder:
             folders.append(self.viz.parent)
         return folders
+
+    def record_folder(self) -> Path | None:
+        """Return the folder that has the record of what made the flows, if there is one."""
+        return next(iter(self.folders()), None)
 
     def viz_settings(self) -> dict[str, Any] | None:
         """Return what the colour video is made by, for the record."""
@@ -166,7 +170,7 @@ class VideoSink:
         """Make room for the first flow: only now is anything of an earlier run removed."""
         if self._is_ready:
             return
-        folder = next(iter(self._outputs.folders()), None)
+        folder = self._outputs.record_folder()
         if folder and self.record:
             if self._outputs.folder or self._outputs.overwrite:  # else flows there are the same
                 if not self._kept:  # without a record nobody takes what is left for the new run's

@@ -1,6 +1,5 @@
 """Time and memory of pairs of images, by size and batch."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -20,8 +19,7 @@ from pwcflow.cudnn import exact_convolutions
 from pwcflow.estimator import PRECISIONS, UNRECORDED, FlowEstimator
 from pwcflow.network import network_size
 from pwcflow.ops import prepare_images
-
-LoadEstimator = Callable[[], FlowEstimator]
+from pwcflow.pipeline import LoadEstimator
 
 
 @dataclass(frozen=True)

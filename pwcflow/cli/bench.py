@@ -1,6 +1,5 @@
 """The command `bench`."""
 
-import re
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +12,7 @@ from pwcflow.cli.options import (
     PrecisionOption,
     QuietOption,
     WeightsOption,
+    height_by_width,
 )
 
 BENCH_EXAMPLES = """\b
@@ -21,13 +21,6 @@ Examples:
   pwcflow bench clip.mp4 --precision fp16
   pwcflow bench --size 436x1024 --size 1080x1920 --batch 1 --batch 8 --json
 """
-
-
-def _size(text: str) -> tuple[int, int]:
-    match = re.fullmatch(r"([1-9][0-9]{0,4})x([1-9][0-9]{0,4})", text)
-    if not match:
-        raise typer.BadParameter(f"must be such as 436x1024: {text}", param_hint="'--size'")
-    return int(match[1]), int(match[2])
 
 
 def bench(
@@ -84,7 +77,7 @@ def bench(
     """
     if output and not video:
         raise typer.BadParameter("--output is for the flows of a video; give VIDEO too")
-    sizes = [_size(text) for text in size or ["436x1024"]]
+    sizes = [height_by_width(text, "436x1024") for text in size or ["436x1024"]]
     with friendly_errors(quiet):
         import_torch()
         from pwcflow.bench.report import lines_of, summary_of

@@ -1,6 +1,7 @@
 """Options that several commands share."""
 
 import math
+import re
 from typing import Annotated
 
 import typer
@@ -17,6 +18,14 @@ def _precision(value: str) -> str:
     if value not in ("fp32", "fp16", "bf16", "auto"):
         raise typer.BadParameter(f"must be fp32, fp16, bf16 or auto: {value}")
     return value
+
+
+def height_by_width(text: str, example: str) -> tuple[int, int]:
+    """Return (height, width) of the option --size, which is written like `example`."""
+    match = re.fullmatch(r"([1-9][0-9]{0,4})x([1-9][0-9]{0,4})", text)
+    if not match:
+        raise typer.BadParameter(f"must be such as {example}: {text}", param_hint="'--size'")
+    return int(match[1]), int(match[2])
 
 
 WeightsOption = Annotated[

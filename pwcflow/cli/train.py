@@ -1,13 +1,18 @@
 """The command `train`."""
 
-import re
 from pathlib import Path
 from typing import Annotated, cast
 
 import typer
 
 from pwcflow.cli.console import friendly_errors, import_torch, tell
-from pwcflow.cli.options import DeviceOption, JsonOption, QuietOption, positive
+from pwcflow.cli.options import (
+    DeviceOption,
+    JsonOption,
+    QuietOption,
+    height_by_width,
+    positive,
+)
 
 TRAIN_EXAMPLES = """\b
 Examples:
@@ -17,13 +22,6 @@ Examples:
   pwcflow train --preview sheet.png --photos photos --sprites cut-outs
   pwcflow train -o run --minutes 60 --init default --lr 3e-5 --data sintel:MPI-Sintel
 """
-
-
-def _size(text: str) -> tuple[int, int]:
-    match = re.fullmatch(r"([1-9][0-9]{0,4})x([1-9][0-9]{0,4})", text)
-    if not match:
-        raise typer.BadParameter(f"must be such as 384x512: {text}", param_hint="'--size'")
-    return int(match[1]), int(match[2])
 
 
 def _data(text: str, kinds: tuple[str, ...]) -> tuple[str, Path]:
@@ -152,7 +150,7 @@ def train(
             "--photos, --sprites, --holdout and --motion are of rendered pairs: leave them out "
             "with --data"
         )
-    height, width = _size(size)
+    height, width = height_by_width(size, "384x512")
     with friendly_errors(quiet):
         import_torch()
         from pwcflow.training.datasets import KINDS, find_pairs

@@ -6,28 +6,23 @@ Foundry's Nuke Python guide. The library is the format's own, OpenEXR: OpenCV's 
 environment variable is set, reads three or four channels, and cannot name them.
 """
 
-import io
 import json
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from pwcflow import opencv_log
 from pwcflow.atomic_file import replacing
 from pwcflow.errors import FlowFileError, OutputError
 from pwcflow.flow_file.checks import Metadata, damaged, import_package, size_of
 from pwcflow.flow_file.exr_header import ExrPart, check_sizes, parts_of
 from pwcflow.flow_file.field import Flow, as_flow
 from pwcflow.flow_file.npz import metadata_from
+from pwcflow.openexr_log import quiet_openexr
 
 PACKAGE, EXTRA = "OpenEXR", "exr"
 _U, _V = "forward.u", "forward.v"
 _METADATA = "pwcflow"
-_LIBRARY_LINE = re.compile(r"Warning: [^\n]*\n")
 
 
 def read(path: Path, file: BinaryIO) -> Flow:
@@ -58,7 +53,7 @@ def write(path: Path, flow: Flow, metadata: Metadata) -> int:
     if metadata:
         header[_METADATA] = json.dumps(metadata)
     channels = {_U: np.ascontiguousarray(flow[..., 0]), _V: np.ascontiguousarray(-flow[..., 1])}
-    with replacing(path) as temporary, _quiet_library():
+    with replacing(path) as temporary, quiet_openexr():
         try:
             library.File(header, channels).write(str(temporary))
         except RuntimeError as error:
@@ -79,7 +74,7 @@ def _part_with_flow(path: Path, parts: list[ExrPart]) -> ExrPart:
 
 def _decoded(path: Path, library: Any, index: int, part: ExrPart) -> tuple[Any, Any]:
     """Return u and v of the data window; what the library cannot decode it leaves out."""
-    with _quiet_library():
+    with quiet_openexr():
         try:
             with library.File(str(path), separate_channels=True) as image:
                 channels = image.parts[index].channels
@@ -91,16 +86,3 @@ def _decoded(path: Path, library: Any, index: int, part: ExrPart) -> tuple[Any, 
     if not u.shape == v.shape == part.data_shape:
         raise damaged(path, f"its pixels cannot be decoded: they are of shape {u.shape}")
     return u, v
-
-
-@contextmanager
-def _quiet_library() -> Iterator[None]:
-    """Keep the library from writing to stderr, and to Python's stdout, what our messages say."""
-    printed = io.StringIO()
-    with opencv_log._stderr_lock:
-        try:
-            with opencv_log._stderr_held_back(), redirect_stdout(printed):
-                yield
-        finally:
-            if others := _LIBRARY_LINE.sub("", printed.getvalue()):
-                print(others, end="")  # of other threads

@@ -5,11 +5,9 @@ several; what is compressed in other ways, by the package OpenEXR where it is in
 OpenEXR file layout, openexr.com.
 """
 
-import io
 import struct
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeAlias
@@ -17,9 +15,9 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pwcflow import opencv_log
 from pwcflow.errors import ImageError
 from pwcflow.image_file.damage import check_size, cut_short
+from pwcflow.openexr_log import quiet_openexr
 
 MAGIC = b"v/1\x01"
 
@@ -182,7 +180,7 @@ def _by_library(path: Path, header: _Header) -> dict[str, npt.NDArray[Any]]:
         ) from error
     try:
         with (
-            quiet_library(),
+            quiet_openexr(),
             library.File(str(path), separate_channels=True, num_threads=0) as image,
         ):
             channels = {name: np.array(each.pixels) for name, each in image.channels().items()}
@@ -192,20 +190,6 @@ def _by_library(path: Path, header: _Header) -> dict[str, npt.NDArray[Any]]:
     if any(values.shape != shape for values in channels.values()):
         _refuse(path, "channels of less than its resolution", "save it as RGB")
     return channels
-
-
-@contextmanager
-def quiet_library() -> Iterator[None]:
-    """Keep the package OpenEXR from writing to stdout and stderr what its exceptions say.
-
-    One thread at a time is inside, so keep the block short.
-    """
-    with (
-        opencv_log._stderr_lock,
-        opencv_log._stderr_held_back(),
-        redirect_stdout(io.StringIO()),
-    ):
-        yield
 
 
 def _block_at(data: bytes, offset: int, header: _Header, left: int, top: int) -> tuple[int, int]:

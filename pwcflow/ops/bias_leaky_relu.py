@@ -11,12 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pwcflow.cuda_kernels import Kernel, ceil_div, launch, load_kernels
-from pwcflow.ops.dtypes import SCALAR_TYPES, check_dtype, layout_of, sum_dtype
+from pwcflow.cuda_kernels import PACK_BYTES, Kernel, ceil_div, launch, load_kernels
+from pwcflow.ops.dtypes import SCALAR_TYPES, check_dtype, layout_of, sum_dtype, sum_scalar
 
 THREADS = 256
 """Of a block, as in bias_leaky_relu.cu."""
-PACK_BYTES = 16
 FORWARD_BLOCKS = 132 * 8
 BACKWARD_BLOCKS = 132 * 5
 """At most: as many as an H200 holds at a time, each of which walks over many pixels."""
@@ -156,7 +155,7 @@ def _launch_forward(
             x,
             bias.contiguous(),
             y,
-            _scalar(slope, y),
+            sum_scalar(slope, y),
             np.int64(pixels_of_x.stride(0)),
             np.int64(pixels_of_y.stride(0)),
             *_sizes(y),
@@ -186,7 +185,7 @@ def _backward_on_gpu(grad: Tensor, y: Tensor, slope: float) -> tuple[Tensor, Ten
             signs,
             grad_x,
             partial,
-            _scalar(slope, y),
+            sum_scalar(slope, y),
             np.int64(grad.stride(0)),
             np.int64(signs.stride(0)),
             *_sizes(y),
@@ -276,10 +275,6 @@ def _sizes(y: Tensor) -> tuple[np.int64, np.int32]:
     """Return the pixels and the channels, as the kernels take them."""
     n, c, h, w = y.shape
     return np.int64(n * h * w), np.int32(c)
-
-
-def _scalar(value: float, tensor: Tensor) -> np.float32 | np.float64:
-    return np.float64(value) if tensor.dtype == torch.float64 else np.float32(value)
 
 
 def _kernels(tensor: Tensor) -> dict[str, Kernel] | None:

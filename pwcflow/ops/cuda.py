@@ -1,6 +1,5 @@
 """The cost volume on a GPU: what cost_volume.cu is launched with."""
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,7 +12,7 @@ from pwcflow.cuda_kernels import (
     load_kernels,
     strides,
 )
-from pwcflow.ops.dtypes import SCALAR_TYPES, empty_like_layout
+from pwcflow.ops.dtypes import SCALAR_TYPES, empty_like_layout, sum_scalar
 from pwcflow.ops.reference import ALIGNED_CHANNELS, MAX_DISPLACEMENT
 
 # Each kernel's tile and block, as the comment above it in cost_volume.cu says.
@@ -114,7 +113,7 @@ def cost_volume(
         kernels[name],
         n * ceil_div(h, rows) * ceil_div(w, TILE),
         (threads, 1, 1),
-        (*tensors, *int32(c, h, w), _scalar(slope, first), *rest),
+        (*tensors, *int32(c, h, w), sum_scalar(slope, first), *rest),
         shared_bytes=shared,
     )
     if behind and not copied:
@@ -221,10 +220,6 @@ def _shared_bytes(first: Tensor, rows: int, split: int) -> int:
     pitch = CHUNK_BYTES[split] // size + pack
     first_rows = rows * (TILE * pitch + pack)
     return size * (first_rows + (rows + 2 * MAX_DISPLACEMENT) * (SPAN * pitch + pack))
-
-
-def _scalar(value: float, tensor: Tensor) -> np.float32 | np.float64:
-    return np.float64(value) if tensor.dtype == torch.float64 else np.float32(value)
 
 
 def _has_tensor_cores(device: torch.device) -> bool:

@@ -1,5 +1,6 @@
 """The types and layouts of the operators' tensors."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,6 +23,11 @@ def check_dtype(tensor: Tensor) -> None:
 def sum_dtype(tensor: Tensor) -> torch.dtype:
     """Return the dtype of sums over `tensor`: float32 for the halves, their own for the others."""
     return torch.promote_types(tensor.dtype, torch.float32)
+
+
+def sum_scalar(value: float, tensor: Tensor) -> np.float32 | np.float64:
+    """Return a number as the kernels take it, in the dtype of sums over `tensor`."""
+    return np.float64(value) if sum_dtype(tensor) == torch.float64 else np.float32(value)
 
 
 def empty_like_layout(tensor: Tensor) -> Tensor:

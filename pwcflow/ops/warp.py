@@ -9,14 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pwcflow.cuda_kernels import Kernel, ceil_div, int32, launch, load_kernels
+from pwcflow.cuda_kernels import PACK_BYTES, Kernel, ceil_div, int32, launch, load_kernels
 from pwcflow.ops.dtypes import SCALAR_TYPES, check_dtype
 from pwcflow.ops.image import MOST_PIXELS, check_out
 from pwcflow.warp import backward_warp
 
 THREADS = 256
 """Of a block, as in warp.cu."""
-PACK_BYTES = 16
 KERNELS = ("warp_features_packs", "warp_features_scalars")
 
 

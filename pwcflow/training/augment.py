@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pwcflow.flow_file import Flow, Mask
+from pwcflow.training.randomness import Rng
 
 Image8 = npt.NDArray[np.uint8]
-Rng = np.random.Generator
 
 _WHOLLY_KNOWN = 0.999
 """Share of an interpolated flow that must be known, but for rounding."""

@@ -7,6 +7,7 @@ from pwcflow.video.open import (
     count_frames,
     is_frame,
     natural_key,
+    natural_path_key,
     open_frames,
     opencv_name,
 )
@@ -18,6 +19,7 @@ __all__ = [
     "count_frames",
     "is_frame",
     "natural_key",
+    "natural_path_key",
     "open_frames",
     "opencv_name",
 ]

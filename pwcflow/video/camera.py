@@ -3,7 +3,6 @@
 import re
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,6 +12,7 @@ from pwcflow.errors import VideoError
 from pwcflow.frame_selection import FrameSelection
 from pwcflow.image_file import Image
 from pwcflow.opencv_log import quiet_codecs
+from pwcflow.video.encoded import sensible_fps
 from pwcflow.video.source import Frame, FrameSource
 
 _CAMERA = re.compile(r"camera:(\d{1,4})")
@@ -40,8 +40,7 @@ class Camera(FrameSource):
                 f"{path} cannot be opened: there is no such camera, another program has it, or "
                 "you may not use it"
             )
-        fps = self._capture.get(cv2.CAP_PROP_FPS)
-        known = fps if 0 < fps <= 1000 else None
+        known = sensible_fps(self._capture.get(cv2.CAP_PROP_FPS))
         super().__init__(path, known, None, has_times=True, selection=selection)
         self._closing.callback(self._capture.release)
 
@@ -50,7 +49,7 @@ class Camera(FrameSource):
         while self._capture.grab():
             now = time.monotonic()
             started = now if started is None else started
-            yield Frame(f"frame {number} of {self.path}", now - started, partial(self._load))
+            yield Frame(f"frame {number} of {self.path}", now - started, self._load)
             number += 1
         raise VideoError(f"{self.path} gives no frames any more, after {number}")
 

@@ -106,7 +106,7 @@ def pattern_source(path: Path, selection: FrameSelection) -> FrameSource:
         found = [entry for entry in entries if name.fullmatch(entry.name)]
     else:
         found = [Path(entry) for entry in glob(str(path), recursive=True)]  # noqa: PTH207
-    files = sorted(filter(is_frame, found), key=_natural_path)
+    files = sorted(filter(is_frame, found), key=natural_path_key)
     if not files:
         why = "the files it matches are no images" if found else "no file matches it"
         raise VideoError(f"{path} stands for no frames: {why}; check the pattern and the folder")
@@ -138,7 +138,8 @@ def natural_key(path: Path) -> tuple[list[str | int], str]:
     return [int(part) if index % 2 else part for index, part in enumerate(parts)], path.name
 
 
-def _natural_path(path: Path) -> list[tuple[list[str | int], str]]:
+def natural_path_key(path: Path) -> list[tuple[list[str | int], str]]:
+    """Return a key that sorts every part of a path so."""
     return [natural_key(Path(part)) for part in path.parts]
 
 

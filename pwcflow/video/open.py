@@ -26,6 +26,7 @@ from pwcflow.video.frame_files import (
     is_frame,
     is_pattern,
     natural_key,
+    natural_path_key,
     pages_source,
     pattern_source,
 )
@@ -41,6 +42,7 @@ __all__ = [
     "count_frames",
     "is_frame",
     "natural_key",
+    "natural_path_key",
     "open_frames",
     "opencv_name",
 ]

@@ -1,0 +1,27 @@
+"""Keeps the package OpenEXR from writing what our own messages say in a line."""
+
+import io
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+
+from pwcflow.opencv_log import stderr_held_back, stderr_lock
+
+_LIBRARY_LINE = re.compile(r"Warning: [^\n]*\n")
+
+
+@contextmanager
+def quiet_openexr() -> Iterator[None]:
+    """Keep the library from writing to stderr, and to Python's stdout, inside the block.
+
+    What other threads print to stdout meanwhile is then passed on. One thread at a time is inside,
+    so keep the block short.
+    """
+    printed = io.StringIO()
+    with stderr_lock:
+        try:
+            with stderr_held_back(), redirect_stdout(printed):
+                yield
+        finally:
+            if others := _LIBRARY_LINE.sub("", printed.getvalue()):
+                print(others, end="")

@@ -13,7 +13,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from pwcflow import cudnn_graph
-from pwcflow.convolution import PLAIN, add_input_gradient, convolve_into, weight_gradient
+from pwcflow.convolution import add_input_gradient, convolve_into, weight_gradient
+from pwcflow.cudnn_graph import PLAIN
 from pwcflow.network import LEAKY_SLOPE
 from pwcflow.ops import (
     ALIGNED_CHANNELS,

@@ -12,6 +12,7 @@ from pwcflow.cudnn_graph.enums import (
     ConvolutionMode,
     DataType,
     DescriptorType,
+    NanPropagation,
     PointwiseMode,
 )
 
@@ -148,6 +149,13 @@ def _addition() -> Descriptor:
 
 def _leaky_relu(slope: float) -> Descriptor:
     rule = _rule(PointwiseMode.RELU_FWD)
+    # NaN stays NaN, as in PyTorch. cuDNN 9 calls the attribute deprecated, but NVIDIA's frontend,
+    # in node/pointwise.h, still sets it.
+    rule.set_enum(
+        Attribute.POINTWISE_NAN_PROPAGATION,
+        AttributeType.NAN_PROPOGATION,
+        NanPropagation.PROPAGATE_NAN,
+    )
     rule.set_double(Attribute.POINTWISE_RELU_LOWER_CLIP, 0.0)
     rule.set_double(Attribute.POINTWISE_RELU_LOWER_CLIP_SLOPE, slope)
     return rule.finalize()

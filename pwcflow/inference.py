@@ -26,7 +26,6 @@ from pwcflow.cudnn_graph import Geometry
 from pwcflow.network import (
     DECODER_LEVELS,
     DENSE_CHANNELS,
-    FLOW_SCALE,
     LEAKY_SLOPE,
     PYRAMID_CHANNELS,
     PwcNet,
@@ -34,6 +33,7 @@ from pwcflow.network import (
 )
 from pwcflow.ops import (
     ALIGNED_CHANNELS,
+    FLOW_SCALE,
     PACKED_CHANNELS,
     leaky_cost_volume,
     upsample_flow,

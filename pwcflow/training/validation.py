@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from pwcflow.aligned import AlignedPwcNet, align_state
-from pwcflow.network import FLOW_SCALE
+from pwcflow.ops import FLOW_SCALE
 from pwcflow.training.step import Renderer
 from pwcflow.weights import load_weights
 

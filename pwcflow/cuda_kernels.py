@@ -145,10 +145,10 @@ def fits_packs(tensor: Tensor) -> bool:
     Whether C itself is a multiple of a pack is for the caller to see to.
     """
     width = PACK_BYTES // tensor.element_size()
-    n, c, h, w = tensor.stride()
+    n, c, h, w = zip(tensor.shape, tensor.stride(), strict=True)
     return (
-        c == 1
-        and not any(stride % width for stride in (n, h, w))
+        c[1] == 1
+        and not any(size > 1 and stride % width for size, stride in (n, h, w))
         and tensor.data_ptr() % PACK_BYTES == 0
     )
 

@@ -1,4 +1,6 @@
 // What a decoder hands to the next finer level: its flow at twice the size, beside its feature.
+//
+// Types: __half __nv_bfloat16 float
 
 #include "tensor.cuh"
 

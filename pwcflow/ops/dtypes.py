@@ -4,8 +4,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pwcflow.ops.layout import empty_like_layout as empty_like_layout  # for ops/cuda.py
-
 SCALAR_TYPES = {
     torch.float16: "__half",
     torch.bfloat16: "__nv_bfloat16",

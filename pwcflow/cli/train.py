@@ -1,5 +1,6 @@
 """The command `train`."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -108,7 +109,7 @@ def train(
         float | None,
         typer.Option(
             metavar="PX",
-            help="Translation in a typical scene.  [default: 13]",
+            help="Translation in a typical scene.  [default: 13, in proportion less below 384x512]",
             callback=positive,
         ),
     ] = None,
@@ -160,12 +161,11 @@ def train(
         from pwcflow.training.settings import OptimizerName, TrainSettings
 
         datasets = [_data(text, KINDS) for text in data or []]
-        scenes = SceneSettings(
-            height=height,
-            width=width,
-            typical_motion=motion or SceneSettings.typical_motion,
-            procedural=SceneSettings.procedural if photos else 1.0,
-        )
+        scenes = SceneSettings.of_size(height, width)
+        if motion:
+            scenes = replace(scenes, typical_motion=motion)
+        if not photos:
+            scenes = replace(scenes, procedural=1.0)
         if preview:
             make = (
                 pairs_of([find_pairs(*named) for named in datasets], height, width)

@@ -44,6 +44,12 @@ class TrainSettings:
     graphs: bool = True
     """On a GPU, replay each step as CUDA graphs."""
     log_every: int = 100
+    tensorboard: bool = False
+    """Write what is logged for TensorBoard too."""
+    validate_every: int | None = None
+    """Steps between two measurements on the validation pairs; None for one before and one after."""
+    validation_batches: int = 16
+    """Of `batch` pairs each, in each validation set."""
     checkpoint_minutes: float = 5.0
     init: str | Path | None = None
     """Weights to start from, as `load_weights` takes them; None starts from scratch."""
@@ -60,9 +66,11 @@ class TrainSettings:
         """
         if (self.steps is None) == (self.minutes is None):
             raise ValueError("give the length of the run in steps or in minutes, one of the two")
-        for name in ("batch", "height", "width", "devices", "log_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1: {getattr(self, name)}")
+        counts = ("batch", "height", "width", "devices", "log_every", "validate_every")
+        for name in (*counts, "validation_batches"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1: {value}")
         for name in ("steps", "minutes", "peak_lr", "clip", "q", "checkpoint_minutes"):
             value = getattr(self, name)
             if value is not None and not value > 0:
@@ -89,6 +97,11 @@ class TrainSettings:
         """Where each interval leaves a line."""
         return self.output / "log.jsonl"
 
+    @property
+    def events_path(self) -> Path:
+        """The folder of TensorBoard's event files."""
+        return self.output / "tensorboard"
+
     def as_plain(self) -> dict[str, Any]:
         """Return the settings as plain values, for a file."""
         return {
@@ -112,6 +125,11 @@ class Summary:
     epe_px: float | None
     skipped: int
     """Steps whose gradient was not finite, which changed nothing, since the run was resumed."""
+    errors_before: dict[str, float]
+    """Mean end-point error in pixels by validation set, of the weights it began with; empty without
+    validation, and for a run that was resumed."""
+    errors: dict[str, float]
+    """The same at the last validation."""
     checkpoint: Path
     weights: Path
     log: Path

@@ -51,6 +51,7 @@ class TrainSettings:
     validation_batches: int = 16
     """Of `batch` pairs each, in each validation set."""
     checkpoint_minutes: float = 5.0
+    """Time between two checkpoints; less in a short run, see `checkpoint_seconds`."""
     init: str | Path | None = None
     """Weights to start from, as `load_weights` takes them; None starts from scratch."""
     resume: bool = False
@@ -86,6 +87,12 @@ class TrainSettings:
     def checkpoint_path(self) -> Path:
         """Where the state of the run is kept."""
         return self.output / "checkpoint.pt"
+
+    @property
+    def checkpoint_seconds(self) -> float:
+        """Time between two checkpoints: at most a fifth of the run, if its minutes are given."""
+        minutes = self.checkpoint_minutes
+        return 60.0 * (minutes if self.minutes is None else min(minutes, self.minutes / 5))
 
     @property
     def weights_path(self) -> Path:

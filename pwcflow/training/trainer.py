@@ -209,7 +209,7 @@ class _Run:
             every = self._settings.validate_every
             if every is not None and self._step % every == 0:
                 self._validate()
-            pause = 60.0 * self._settings.checkpoint_minutes
+            pause = self._settings.checkpoint_seconds
             if self._ranks.rank == 0 and time.monotonic() - self._last_save >= pause:
                 self._save()
         if self._step > self._told.told:

@@ -1,6 +1,8 @@
 """A run is measured on pairs that stay the same, and told to the log and to TensorBoard."""
 
 import json
+import os
+import signal
 import sys
 from dataclasses import replace
 from functools import partial
@@ -138,6 +140,19 @@ def test_a_resumed_run_is_measured_at_its_end_only(tmp_path):
     assert [line["step"] for line in split(lines(tmp_path))[0]] == [2]
     assert summary.errors_before == {}
     assert set(summary.errors) == {"training", "holdout"}
+
+
+def test_a_run_that_was_interrupted_has_no_error_after(tmp_path):
+    class Stopping(ShiftedTextures):
+        def load(self, at):
+            if at == 1:
+                os.kill(os.getpid(), signal.SIGTERM)
+            super().load(at)
+
+    summary = train(tiny(tmp_path), Stopping, fixed_sets)
+    assert (summary.outcome, summary.step) == ("interrupted", 1)
+    assert set(summary.errors_before) == {"training", "holdout"}
+    assert summary.errors == {}
 
 
 def test_tensorboard_shows_the_log_and_the_pairs(tmp_path):

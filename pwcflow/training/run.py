@@ -1,7 +1,8 @@
 """A training run from folders of images or of real pairs: what `pwcflow train` does."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -79,11 +80,12 @@ def run_training(
     sets = {"training": make}
     if holdout:
         sets["holdout"] = scenes_of(holdout, holdout, scenes)
-    summary = train(
-        settings,
-        partial(make, batch=settings.batch, seed=settings.seed),
-        partial(_validation, sets=sets, batch=settings.batch),
-    )
+    with _keeping_textures():
+        summary = train(
+            settings,
+            partial(make, batch=settings.batch, seed=settings.seed),
+            partial(_validation, sets=sets, batch=settings.batch),
+        )
     result: dict[str, Any] = {
         name: str(value) if isinstance(value, Path) else value
         for name, value in asdict(summary).items()
@@ -128,11 +130,20 @@ def _renderer(
     return Renderer(textures, scenes, batch=batch, device=device, seed=seed, rank=rank)
 
 
+@contextmanager
+def _keeping_textures() -> Iterator[None]:
+    """Let the textures that a run trains and is measured on be loaded once, and go at its end."""
+    try:
+        yield
+    finally:
+        _textures.cache_clear()
+
+
 @lru_cache(maxsize=2)
 def _textures(
     photos: tuple[Path, ...], sprites: tuple[Path, ...], device: torch.device
 ) -> Textures:
-    """Return textures on a device; the sets that a run trains and is measured on are kept."""
+    """Return textures on a device, for as long as `_keeping_textures` says."""
     textures = load_textures(photos, sprites)
     return Textures(textures.photos.to(device), textures.sprites.to(device))
 
@@ -169,6 +180,7 @@ def preview(path: Path, make: MakeSource, device_name: str, seed: int) -> None:
     """
     check_image_suffix(path)
     check_writable(path)
-    renderer = make(find_device(device_name), 0, 1, batch=PREVIEW_PAIRS, seed=seed)
+    with _keeping_textures():
+        renderer = make(find_device(device_name), 0, 1, batch=PREVIEW_PAIRS, seed=seed)
     renderer.load(0)
     write_image(path, preview_sheet(renderer.render()))

@@ -136,7 +136,7 @@ class Summary:
     """Mean end-point error in pixels by validation set, of the weights it began with; empty without
     validation, and for a run that was resumed."""
     errors: dict[str, float]
-    """The same at the last validation."""
+    """The same at the last validation after some steps; empty if there was none."""
     checkpoint: Path
     weights: Path
     log: Path

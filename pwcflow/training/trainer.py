@@ -159,7 +159,7 @@ class _Run:
             epe_px=self._told.epe_px,
             skipped=self._told.skipped,
             errors_before=before,
-            errors=self._errors,
+            errors=self._errors if self._validated_step else {},
             checkpoint=settings.checkpoint_path,
             weights=settings.weights_path,
             log=settings.log_path,

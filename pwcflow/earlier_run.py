@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pwcflow.errors import OutputError, VideoError
+from pwcflow.errors import OutputError
 from pwcflow.frame_selection import ALL_FRAMES, FrameSelection
 from pwcflow.provenance import Record, RunRecord, difference, input_of, read_record
-from pwcflow.video import count_frames
 from pwcflow.video_sink import VideoOutputs, numbered_flows, usable_flows
+from pwcflow.video_writer import shows_all
 
 if TYPE_CHECKING:
     from pwcflow.estimator import FlowEstimator
@@ -52,13 +52,13 @@ class EarlierRun:
         )
 
     def _shows_all(self) -> bool:
-        """Return whether the colour video is whole, which only decoding it can tell."""
+        """Return whether the colour video is whole, which only reading it can tell."""
         assert self.record, "asked for with one"
-        viz = self.outputs.viz
-        try:
-            return viz is not None and count_frames(viz) == self.record.get("flows")
-        except VideoError:
+        assert self.outputs.viz, "asked for one"
+        flows, fps = self.record.get("flows"), self.record["viz"].get("fps")
+        if not isinstance(flows, int) or not isinstance(fps, (int, float)) or not fps > 0:
             return False
+        return shows_all(self.outputs.viz, flows, fps)
 
     def new_record(
         self, estimator: "FlowEstimator", height: int, width: int, kept: int

@@ -150,7 +150,7 @@ def _estimate_rest(
         (height, width), frames = _two_or_more(source)
         kept = earlier.usable_flows(height, width)
         # before there are threads, which it outlives
-        sink = VideoSink(earlier.outputs, source, kept, stack)
+        sink = stack.enter_context(VideoSink(earlier.outputs, source, kept, height, width))
         frames = stack.enter_context(closing(prefetch(frames)))
         estimator = load_estimator()
         sink.record = earlier.new_record(estimator, height, width, kept)
@@ -219,13 +219,14 @@ def _read_pair(first: Path, second: Path) -> tuple[Image, Image]:
     return images
 
 
-def _two_or_more(source: FrameSource) -> tuple[tuple[int, ...], Iterator[Image]]:
+def _two_or_more(source: FrameSource) -> tuple[tuple[int, int], Iterator[Image]]:
     """Return height and width, and the frames of a source, the first two of which are read."""
     frames = iter(source)
     first_two = list(islice(frames, 2))
     if len(first_two) < 2:
         raise VideoError(f"{source.path} has one frame only; flow needs two")
-    return first_two[0].shape[:2], chain(first_two, frames)
+    height, width = first_two[0].shape[:2]
+    return (height, width), chain(first_two, frames)
 
 
 def _summary_of(record: Record) -> Summary:

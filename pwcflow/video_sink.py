@@ -3,9 +3,10 @@
 import os
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from pwcflow.color import flow_to_color
@@ -15,7 +16,7 @@ from pwcflow.overlap import WriteBehind, Writer
 from pwcflow.provenance import RECORD_NAME, RunRecord
 from pwcflow.scale import RunningScale
 from pwcflow.video.source import FrameSource
-from pwcflow.video_writer import ColorVideoWriter
+from pwcflow.video_writer import color_writer
 
 FOLDER_FPS = 25.0
 """Frames per second of a colour video made from a folder of frames."""
@@ -71,8 +72,10 @@ class VideoOutputs:
         return {"file": name, "scale": scale, "asked_px": self.max_flow, "asked_fps": self.fps}
 
 
-class VideoSink:
+class VideoSink(AbstractContextManager["VideoSink"]):
     """Writes the flows of a video to where they shall go, in threads, a few flows behind.
+
+    A context manager: leaving it finishes the outputs. It outlives whatever makes the flows.
 
     Attributes:
         record: what is written beside the flows; to be set before the first one, if at all.
@@ -80,19 +83,20 @@ class VideoSink:
     """
 
     def __init__(
-        self,
-        outputs: VideoOutputs,
-        source: FrameSource,
-        kept: int,
-        stack: ExitStack,
+        self, outputs: VideoOutputs, source: FrameSource, kept: int, height: int, width: int
     ) -> None:
         """Check the frame rate; nothing is written, made or removed before the first flow.
 
         Args:
             outputs: where the flows go.
-            source: knows the frame rate.
+            source: knows the frame rate, and about how many frames there are.
             kept: how many flow files of an earlier run stay as they are.
-            stack: finishes the outputs when it is left.
+            height: of the flows, in pixels.
+            width: of the flows, in pixels.
+
+        Raises:
+            OutputError: the colour video cannot have this rate, size or length.
+            VideoError: nobody knows the rate.
         """
         self.record: RunRecord | None = None
         self.scale_px: float | None = None
@@ -100,16 +104,35 @@ class VideoSink:
         self._kept = kept
         self._is_ready = False
         self._running_scale = RunningScale()
+        self._finish = ExitStack()
+        self._video = None
         writers: list[tuple[Writer, int]] = []
         if outputs.folder:
             writers.append((self._write_file, FLOW_FILE_THREADS))
         if outputs.viz:
-            fps = outputs.fps or _frame_rate(source)
-            self._video = stack.enter_context(ColorVideoWriter(outputs.viz, fps))
+            self._video = color_writer(outputs.viz, outputs.fps or _frame_rate(source))
+            expected = source.expected_frames
+            self._video.check_size(height, width, None if expected is None else expected - 1)
             writers.append((self._write_frame, 1))  # a video and its scale grow in order
-        self._behind = stack.enter_context(WriteBehind(writers, self._remove_file))
+        self._behind = WriteBehind(writers, self._remove_file)
         if not outputs.viz:
             self._behind.written = kept
+
+    def __enter__(self) -> "VideoSink":
+        """Prepare the colour video; to be entered before there are threads."""
+        if self._video:
+            self._finish.enter_context(self._video)
+        self._finish.enter_context(self._behind)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Wait for the threads, then finish the colour video."""
+        self._finish.__exit__(kind, error, traceback)
 
     @property
     def flows(self) -> int:
@@ -148,8 +171,8 @@ class VideoSink:
         self.record.source = source.provenance()
         self.record.numbers, self.record.timestamps = source.numbers, source.timestamps
         self.record.complete = complete
-        if complete and (viz := self._outputs.viz_settings()):
-            self.record.viz = {**viz, "max_flow_px": self.scale_px}
+        if complete and self._video and (viz := self._outputs.viz_settings()):
+            self.record.viz = {**viz, "max_flow_px": self.scale_px, "fps": self._video.fps}
         with nullcontext() if complete else suppress(OutputError):  # another one is on its way
             self.record.write()
 
@@ -188,6 +211,7 @@ class VideoSink:
             write_flow(self._file(number), flow)
 
     def _write_frame(self, _: int, flow: Flow) -> None:
+        assert self._video, "frames have a video"
         self.scale_px = self._outputs.max_flow or self._running_scale.update(flow)
         self._video.write(flow_to_color(flow, self.scale_px))
 

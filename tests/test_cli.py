@@ -350,8 +350,9 @@ BAD_INPUT = [
     ("video three.mp4 --viz none/v.mp4", "the folder none does not exist; create it first"),
     ("video three.mp4 --viz three.mp4", "cannot write three.mp4: it is an input"),
     ("video three.mp4 --viz folder", "'' is not a video format that can be written"),
-    ("video three.mp4 --viz out/v.gif", "'.gif' is not a video format that can be written"),
-    ("video three.mp4 -o out/v.gif", "out/v.gif is neither a video that can be written"),
+    ("video three.mp4 --viz out/v.mpg", "'.mpg' is not a video format that can be written"),
+    ("video three.mp4 -o out/v.gif --fps 60", "v.gif at 60 frames per second; choose a rate"),
+    ("video three.mp4 -o out/v.mpg", "out/v.mpg is neither a video that can be written"),
     ("video three.mp4 -o out/v1.5", "for a new folder with a dot in its name use --flo"),
     ("video three.mp4 -o out/v.mp4 --fps 99999", "choose a rate from 0.1 to 1000"),
     # flow files

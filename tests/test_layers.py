@@ -17,8 +17,8 @@ LAYERS = [
     {"warp", "image_file"},
     {"ops"},
     {"network", "flow_file", "video"},
-    {"color", "convolution", "evaluation", "overlap"},
-    {"dense_block"},
+    {"color", "color_writer", "convolution", "evaluation", "overlap"},
+    {"animation_writer", "dense_block"},
     {"aligned", "weights", "scale", "video_writer"},
     {"inference"},
     {"captured"},
@@ -36,10 +36,11 @@ LAYERS = [
     {"__main__", "__init__"},
 ]
 TORCH_FREE = {
-    "__init__", "atomic_file", "cli", "color", "convert", "earlier_run", "errors", "evaluation",
-    "flow_file", "folder_lock", "frame_selection", "image_file", "info", "many_videos",
-    "opencv_log", "openexr_log", "outputs", "overlap", "pipeline", "progress", "provenance",
-    "scale", "video", "video_list", "video_sink", "video_writer", "visualize",
+    "__init__", "animation_writer", "atomic_file", "cli", "color", "color_writer", "convert",
+    "earlier_run", "errors", "evaluation", "flow_file", "folder_lock", "frame_selection",
+    "image_file", "info", "many_videos", "opencv_log", "openexr_log", "outputs", "overlap",
+    "pipeline", "progress", "provenance", "scale", "video", "video_list", "video_sink",
+    "video_writer", "visualize",
 }  # fmt: skip
 
 

@@ -362,8 +362,8 @@ def test_a_source_without_two_good_frames_loads_and_writes_nothing(tmp_path, est
 
 
 def test_an_unknown_video_suffix_is_told_before_the_source_is_opened(tmp_path, estimator):
-    with pytest.raises(OutputError, match=r"'\.gif' is not a video format"):
-        run(estimator, tmp_path / "missing.mp4", viz=tmp_path / "viz.gif")
+    with pytest.raises(OutputError, match=r"'\.mpg' is not a video format"):
+        run(estimator, tmp_path / "missing.mp4", viz=tmp_path / "viz.mpg")
     assert estimator.loads == 0
 
 

@@ -68,6 +68,7 @@ def test_it_tells_what_made_the_flows_and_what_they_are(tmp_path, estimator):
             "asked_px": 50,
             "asked_fps": None,
             "max_flow_px": 50,
+            "fps": 25.0,
         },
     }
 

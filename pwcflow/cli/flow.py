@@ -44,6 +44,7 @@ Examples:
   pwcflow video frames/ --flo flows --viz flow.mp4 --fps 30
   pwcflow video clip.mp4 -o flows --start 12.5s --end 20s --step 2 --max-side 1024
   pwcflow video frames/%04d.png -o flows
+  pwcflow video clip.mp4 -o flow.gif --max-side 480 --end 100
   pwcflow video camera:0 -o flow.mp4 --end 300
   pwcflow video clips/ "more/**/*.avi" @list.txt -o flows
 """
@@ -146,8 +147,8 @@ def video(
         typer.Option(
             metavar="FILE",
             readable=False,
-            help="Colour video. Its folder must be there. Of many videos: a folder with one "
-            "flow.mp4 for each.",
+            help="Colour video, or GIF or WebP. Its folder must be there. Of many videos: a folder "
+            "with one flow.mp4 for each.",
         ),
     ] = None,
     lists: Annotated[

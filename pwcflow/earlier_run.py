@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pwcflow.errors import OutputError
 from pwcflow.frame_selection import ALL_FRAMES, FrameSelection
-from pwcflow.provenance import Record, RunRecord, difference, input_of, read_record
+from pwcflow.provenance import Maker, Record, RunRecord, difference, input_of, read_record
 from pwcflow.video_sink import VideoOutputs, numbered_flows, usable_flows
 from pwcflow.video_writer import shows_all
 
@@ -26,10 +26,10 @@ class EarlierRun:
     record: Record | None
     """That of the earlier run, on the same input; None when a run is to begin anew."""
 
-    def check(self, estimator: "FlowEstimator") -> None:
-        """Raise `OutputError` unless the estimator would compute what is there."""
+    def check(self, maker: Maker) -> None:
+        """Raise `OutputError` unless `maker` would compute what is there."""
         if self.record:
-            _check_same(self.outputs, difference(self.record, self.identity, estimator))
+            _check_same(self.outputs, difference(self.record, self.identity, maker))
 
     def usable_flows(self, height: int, width: int) -> int:
         """Return how many flow files can stay, from the first on, of a video of this size."""

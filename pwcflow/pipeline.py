@@ -22,7 +22,7 @@ from pwcflow.image_file import Image, check_image_suffix, read_image, write_imag
 from pwcflow.outputs import check_folder, check_nothing_lost
 from pwcflow.overlap import prefetch
 from pwcflow.progress import progress_bar
-from pwcflow.provenance import Record
+from pwcflow.provenance import Maker, Record
 from pwcflow.scale import scale_of
 from pwcflow.video import FrameSource, open_frames
 from pwcflow.video_sink import VideoOutputs, VideoSink
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pwcflow.estimator import FlowEstimator
 
 LoadEstimator = Callable[[], "FlowEstimator"]
+FindMaker = Callable[[], Maker | None]
 Summary = dict[str, Any]
 """What was done, for a person or `--json`."""
 
@@ -79,7 +80,8 @@ def estimate_pair(
         "width": flow.shape[1],
         "height": flow.shape[0],
         "largest_motion_px": _rounded(largest_magnitude(flow)),
-        **_provenance(estimator, started),
+        **_provenance(estimator),
+        "seconds": _rounded(time.monotonic() - started),
     }
 
 
@@ -89,6 +91,7 @@ def estimate_video(
     outputs: VideoOutputs,
     *,
     selection: FrameSelection = ALL_FRAMES,
+    find_maker: FindMaker = lambda: None,
     progress: bool = False,
     label: str = "",
 ) -> Summary:
@@ -107,6 +110,8 @@ def estimate_video(
         video: what `open_frames` takes, such as a video file or a folder of frames.
         outputs: what to write.
         selection: which frames are taken, and at what size.
+        find_maker: tells of the estimator what decides whether all is done, if that can be known
+            without loading it.
         progress: show a progress bar on stderr.
         label: what stands before the bar.
 
@@ -123,27 +128,24 @@ def estimate_video(
         for folder in outputs.folders():
             locks.enter_context(locked_folder(folder))
         earlier = find_earlier_run(outputs, video, selection)
-        if earlier.record is None:
-            summary, estimator = _estimate_rest(load_estimator, earlier, progress, label)
+        if earlier.record:
+            earlier.check(find_maker() or load_estimator())
+        if earlier.record and earlier.is_done():
+            summary = _summary_of(earlier.record)
         else:
-            estimator = load_estimator()
-            earlier.check(estimator)
-            if earlier.is_done():
-                summary = _summary_of(earlier.record)
-            else:
-                summary, _ = _estimate_rest(lambda: estimator, earlier, progress, label)
+            summary = _estimate_rest(load_estimator, earlier, progress, label)
     return {
         "video": str(video),
         **summary,
         "flow_folder": _text(outputs.folder),
         "viz": _text(outputs.viz),
-        **_provenance(estimator, started),
+        "seconds": _rounded(time.monotonic() - started),
     }
 
 
 def _estimate_rest(
     load_estimator: LoadEstimator, earlier: EarlierRun, progress: bool, label: str
-) -> tuple[Summary, "FlowEstimator"]:
+) -> Summary:
     """Compute the flows that are not there yet, and write all that is missing."""
     with ExitStack() as stack:
         source = stack.enter_context(open_frames(earlier.video, earlier.selection))
@@ -184,7 +186,8 @@ def _estimate_rest(
         "max_flow_px": _rounded(sink.scale_px),
         "width": width,
         "height": height,
-    }, estimator
+        **_provenance(estimator),
+    }
 
 
 def _check_pair_outputs(output: Path | None, viz: Path | None, inputs: list[Path]) -> None:
@@ -231,7 +234,7 @@ def _two_or_more(source: FrameSource) -> tuple[tuple[int, int], Iterator[Image]]
 
 def _summary_of(record: Record) -> Summary:
     """Return the summary of what was complete before."""
-    viz = record.get("viz")
+    viz, weights = record.get("viz"), record["weights"]
     scale = viz.get("max_flow_px") if isinstance(viz, dict) else None
     return {
         "outcome": "skipped",
@@ -242,16 +245,19 @@ def _summary_of(record: Record) -> Summary:
         "max_flow_px": _rounded(scale),
         "width": record.get("width"),
         "height": record.get("height"),
+        "weights": weights.get("name"),
+        "weights_sha256": weights.get("sha256"),
+        "device": record.get("device"),
+        "precision": record.get("precision"),
     }
 
 
-def _provenance(estimator: "FlowEstimator", started: float) -> Summary:
+def _provenance(estimator: "FlowEstimator") -> Summary:
     return {
         "weights": estimator.weights.name,
         "weights_sha256": estimator.weights.sha256,
         "device": str(estimator.device),
         "precision": estimator.precision,
-        "seconds": _rounded(time.monotonic() - started),
     }
 
 

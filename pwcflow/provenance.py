@@ -11,21 +11,51 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from pwcflow import __version__
 from pwcflow.atomic_file import replacing
 from pwcflow.errors import OutputError, VideoError, reason_of
 from pwcflow.video_list import files_of
 
-if TYPE_CHECKING:
-    from pwcflow.estimator import FlowEstimator
-
 RECORD_NAME = "pwcflow.json"
 _SECONDS_BETWEEN_UPDATES = 5.0
 
 Record: TypeAlias = Mapping[str, Any]
 """What a `pwcflow.json` holds."""
+
+
+class NamedWeights(Protocol):
+    """What a record holds of the weights."""
+
+    @property
+    def name(self) -> str:
+        """Of the checkpoint, or its file."""
+
+    @property
+    def sha256(self) -> str:
+        """Of the file."""
+
+
+class Maker(Protocol):
+    """What computes flows, as far as it decides whether an earlier run may be gone on with."""
+
+    @property
+    def weights(self) -> NamedWeights:
+        """The weights."""
+
+    @property
+    def precision(self) -> str:
+        """`fp32`, `fp16` or `bf16`."""
+
+
+@dataclass(frozen=True)
+class KnownMaker:
+    """A `Maker` that is known without loading it."""
+
+    weights: NamedWeights
+    precision: str
+
 
 _SIZE_RULE = (
     "each axis resized bilinearly to the next multiple of 64, u and v scaled back to these pixels"
@@ -85,7 +115,7 @@ def read_record(folder: Path) -> Record | None:
     return record if isinstance(record, dict) else None
 
 
-def difference(record: Record, video: Record, estimator: "FlowEstimator | None") -> str | None:
+def difference(record: Record, video: Record, maker: Maker | None) -> str | None:
     """Return how an earlier run differs from one that is to come; None when it may go on.
 
     The device may differ: its last bits do not matter to whoever moves to another machine.
@@ -93,7 +123,7 @@ def difference(record: Record, video: Record, estimator: "FlowEstimator | None")
     Args:
         record: the earlier run's.
         video: the input of the one to come, from `input_of`.
-        estimator: what is to compute it; when None, only the inputs are compared.
+        maker: what is to compute it; when None, only the inputs are compared.
     """
     before = _part(record, "input")
     if _part(before, "settings") != video["settings"]:
@@ -104,17 +134,17 @@ def difference(record: Record, video: Record, estimator: "FlowEstimator | None")
         if before.get("path") == video["path"]:
             return f"of {before.get('path')} before it changed"
         return f"of another input, {before.get('path')}"
-    if estimator is None:
+    if maker is None:
         return None
     weights = _part(record, "weights")
-    if weights.get("sha256") != estimator.weights.sha256:
-        return f"with the weights {weights.get('name')}, now {estimator.weights.name}" + (
-            f" of SHA-256 {str(weights.get('sha256'))[:12]}, now {estimator.weights.sha256[:12]}"
-            if weights.get("name") == estimator.weights.name
+    if weights.get("sha256") != maker.weights.sha256:
+        return f"with the weights {weights.get('name')}, now {maker.weights.name}" + (
+            f" of SHA-256 {str(weights.get('sha256'))[:12]}, now {maker.weights.sha256[:12]}"
+            if weights.get("name") == maker.weights.name
             else ""
         )
-    if record.get("precision") != estimator.precision:
-        return f"in {record.get('precision')}, now {estimator.precision}"
+    if record.get("precision") != maker.precision:
+        return f"in {record.get('precision')}, now {maker.precision}"
     return None
 
 

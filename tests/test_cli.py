@@ -276,6 +276,33 @@ def test_a_second_run_finds_all_done_and_needs_leave_when_the_input_has_changed(
     assert files_below(inputs / "out") == ["000000.flo", RECORD]
 
 
+WITHOUT_TORCH = "import sys; sys.modules['torch'] = None; from pwcflow.__main__ import main; main()"
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_what_is_complete_is_found_so_without_torch(inputs, many):
+    Path("clips").mkdir()
+    Path("frames").rename("clips/a")
+    given = ["video", "clips" if many else "clips/a", "-o", "out", "--json"]
+    first = json.loads(invoke(*given).stdout)
+    again = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH, *given], capture_output=True, text=True, check=False
+    )
+    assert (again.returncode, again.stderr) == (0, "")
+    told = json.loads(again.stdout)
+    pairs = zip(first["results"], told["results"], strict=True) if many else [(first, told)]
+    for done, skipped in pairs:
+        assert (done["outcome"], skipped["outcome"]) == ("done", "skipped")
+        for name in ("flows", "width", "height", "weights", "weights_sha256", "device"):
+            assert skipped[name] == done[name]
+    other = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH, *given, "--weights", "1.png"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    reasons = other.stderr if not many else json.loads(other.stdout)["results"][0]["reason"]
+    assert "with the weights default, now 1.png; give --overwrite" in reasons
+
+
 def test_a_folder_that_is_called_like_a_video_gets_the_flow_files(inputs):
     Path("out/clip.mp4").mkdir()
     assert invoke("video", "frames", "-o", "out/clip.mp4").exit_code == 0

@@ -31,6 +31,7 @@ from pwcflow.errors import OutputError
 
 if TYPE_CHECKING:
     from pwcflow.estimator import FlowEstimator
+    from pwcflow.provenance import Maker
 
 ESTIMATE_EXAMPLES = """\b
 Examples:
@@ -220,16 +221,21 @@ def video(
             folder=folder, overwrite=overwrite, viz=movie, max_flow=max_flow, fps=fps
         )
         load = _loader(weights, device, precision, quiet)
+        find = _maker_finder(weights, precision)
         if source:
             from pwcflow.pipeline import estimate_video
 
-            summary = estimate_video(load, source, outputs, selection=selection, progress=not quiet)
+            summary = estimate_video(
+                load, source, outputs, selection=selection, find_maker=find, progress=not quiet
+            )
             tell(_video_told(summary, outputs), summary, quiet=quiet, as_json=as_json)
             return
         from pwcflow.many_videos import estimate_videos
 
         videos = find_videos(names, lists or [], filter(None, (folder, movie)))
-        summary = estimate_videos(load, videos, outputs, selection=selection, progress=not quiet)
+        summary = estimate_videos(
+            load, videos, outputs, selection=selection, find_maker=find, progress=not quiet
+        )
         counts = ", ".join(f"{summary[name]} {name}" for name in ("done", "skipped", "failed"))
         number = summary["videos"]
         told = f"{outputs}: {number} {'video' if number == 1 else 'videos'}, {counts}"
@@ -284,6 +290,19 @@ def _loader(
         return FlowEstimator(weights, device, precision, quiet=quiet)
 
     return load
+
+
+def _maker_finder(weights: str, precision: str) -> "Callable[[], Maker | None]":
+    """Return what tells what would compute the flows, without PyTorch where that is enough."""
+
+    def find() -> "Maker | None":
+        from pwcflow.provenance import KnownMaker
+        from pwcflow.weights import provenance_of
+
+        known = None if precision == "auto" else provenance_of(weights)  # auto asks the device
+        return KnownMaker(known, precision) if known else None
+
+    return find
 
 
 def _video_outputs(

@@ -297,9 +297,10 @@ def test_a_full_disk_ends_all_and_the_same_run_goes_on(tmp_path, estimator):
 # many videos, killed
 
 
-def begin(*args):
+def begin(*args, stdin=subprocess.DEVNULL):
     running = subprocess.Popen(
         [sys.executable, "-m", "tests.many_run", *map(str, args)],
+        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -343,7 +344,11 @@ def test_two_processes_share_the_videos_of_a_folder(tmp_path):
     for number in range(6):
         frames_folder(tmp_path / "clips" / f"{number}", range(30))
     out = tmp_path / "out"
-    with begin(out, tmp_path / "clips") as one, begin(out, tmp_path / "clips") as other:
+    given, piped = (out, tmp_path / "clips"), {"stdin": subprocess.PIPE}
+    with begin(*given, **piped) as one, begin(*given, **piped) as other:
+        for running in (one, other):  # which are both ready
+            running.stdin.write("\n")
+            running.stdin.flush()
         summaries = [json.loads(running.communicate()[0]) for running in (one, other)]
     done = [
         result["video"]

@@ -13,7 +13,7 @@ PACKAGE = Path(pwcflow.__file__).parent
 # From the ground up: a module imports only from the lines above its own.
 LAYERS = [
     {"errors", "frame_selection", "opencv_log", "progress"},
-    {"atomic_file", "cuda_kernels", "cudnn", "cudnn_graph", "device", "openexr_log"},
+    {"atomic_file", "cuda_kernels", "cudnn", "cudnn_graph", "device", "exr_header", "openexr_log"},
     {"warp", "image_file"},
     {"ops"},
     {"network", "flow_file", "video"},
@@ -37,9 +37,9 @@ LAYERS = [
 ]
 TORCH_FREE = {
     "__init__", "animation_writer", "atomic_file", "cli", "color", "color_writer", "convert",
-    "earlier_run", "errors", "evaluation", "flow_file", "folder_lock", "frame_selection",
-    "image_file", "info", "many_videos", "opencv_log", "openexr_log", "outputs", "overlap",
-    "pipeline", "progress", "provenance", "scale", "video", "video_list", "video_sink",
+    "earlier_run", "errors", "evaluation", "exr_header", "flow_file", "folder_lock",
+    "frame_selection", "image_file", "info", "many_videos", "opencv_log", "openexr_log", "outputs",
+    "overlap", "pipeline", "progress", "provenance", "scale", "video", "video_list", "video_sink",
     "video_writer", "visualize",
 }  # fmt: skip
 

@@ -14,8 +14,9 @@ import numpy as np
 
 from pwcflow.atomic_file import replacing
 from pwcflow.errors import FlowFileError, OutputError
+from pwcflow.exr_header import ExrPart
 from pwcflow.flow_file.checks import Metadata, damaged, import_package, size_of
-from pwcflow.flow_file.exr_header import ExrPart, check_sizes, parts_of
+from pwcflow.flow_file.exr_claims import check_sizes, checked_parts
 from pwcflow.flow_file.field import Flow, as_flow
 from pwcflow.flow_file.npz import metadata_from
 from pwcflow.openexr_log import quiet_openexr
@@ -27,13 +28,13 @@ _METADATA = "pwcflow"
 
 def read(path: Path, file: BinaryIO) -> Flow:
     """Return the flow of the whole display window, (H, W, 2), NaN where no data lies in it."""
-    parts = parts_of(path, file)
+    parts = checked_parts(path, file)
     part = _part_with_flow(path, parts)
     for each in parts:  # the library decodes all
         check_sizes(path, each, file, size_of(file))
     library = import_package(path, PACKAGE, EXTRA)
     u, v = _decoded(path, library, parts.index(part), part)
-    flow = np.full((part.height, part.width, 2), np.nan, np.float32)
+    flow = np.full((part.display.height, part.display.width, 2), np.nan, np.float32)
     rows, columns = part.rows, part.columns
     held = np.stack([as_flow(u), -as_flow(v)], -1)
     flow[rows.in_display, columns.in_display] = held[rows.in_data, columns.in_data]
@@ -42,7 +43,7 @@ def read(path: Path, file: BinaryIO) -> Flow:
 
 def read_metadata(path: Path, file: BinaryIO) -> Metadata:
     """Return what `write` was given; nothing where a file has no such attribute."""
-    part = _part_with_flow(path, parts_of(path, file))
+    part = _part_with_flow(path, checked_parts(path, file))
     return metadata_from(part.text(_METADATA))
 
 
@@ -83,6 +84,6 @@ def _decoded(path: Path, library: Any, index: int, part: ExrPart) -> tuple[Any, 
             raise
         except Exception as error:  # RuntimeError, and others for a header that was tampered with
             raise damaged(path, f"its pixels cannot be decoded ({error})") from error
-    if not u.shape == v.shape == part.data_shape:
+    if not u.shape == v.shape == (part.data.height, part.data.width):
         raise damaged(path, f"its pixels cannot be decoded: they are of shape {u.shape}")
     return u, v

@@ -11,6 +11,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pwcflow import __version__
 from pwcflow.atomic_file import check_writable
 from pwcflow.color import flow_to_color, largest_magnitude
 from pwcflow.earlier_run import EarlierRun, find_earlier_run
@@ -22,7 +23,7 @@ from pwcflow.image_file import Image, check_image_suffix, read_image, write_imag
 from pwcflow.outputs import check_folder, check_nothing_lost
 from pwcflow.overlap import prefetch
 from pwcflow.progress import progress_bar
-from pwcflow.provenance import Maker, Record
+from pwcflow.provenance import UNITS, Maker, Record
 from pwcflow.scale import scale_of
 from pwcflow.video import FrameSource, open_frames
 from pwcflow.video_sink import VideoOutputs, VideoSink
@@ -44,9 +45,12 @@ def estimate_pair(
     *,
     output: Path | None,
     viz: Path | None,
+    backward: Path | None = None,
     max_flow: float | None = None,
 ) -> Summary:
     """Write the flow that carries the image `first` onto the image `second`.
+
+    Formats that hold metadata get what made the flow, too.
 
     Args:
         load_estimator: returns the estimator to use.
@@ -54,19 +58,30 @@ def estimate_pair(
         second: an image file of the same size.
         output: the flow file, in the format of its suffix.
         viz: the colour image of the flow.
+        backward: a flow file for the flow that carries `second` onto `first`, in the pixels of
+            `second`; it may be `output`, if that is an .exr.
         max_flow: the magnitude in pixels shown fully saturated; when None the largest one, but at
             least 1 px.
 
     Raises:
         PwcFlowError: an image cannot be read, the sizes differ, or an output cannot be written.
     """
-    _check_pair_outputs(output, viz, [first, second])
+    in_one = output is not None and output == backward and output.suffix.lower() == ".exr"
+    _check_pair_outputs([output, None if in_one else backward], viz, [first, second])
     started = time.monotonic()
     images = _read_pair(first, second)
     estimator = load_estimator()
     flow = estimator(*images)
+    back = estimator(*reversed(images)) if backward else None
+    facts = {"pwcflow": __version__, "units": UNITS, **_provenance(estimator)}
+    there = {"first": str(first), "second": str(second)}
     if output:
-        write_flow(output, flow)
+        directions = "forward and backward" if in_one else "forward"
+        told = {**facts, **there, "direction": directions}
+        write_flow(output, flow, metadata=told, backward=back if in_one else None)
+    if backward and back is not None and not in_one:
+        again = {"first": str(second), "second": str(first)}
+        write_flow(backward, back, metadata={**facts, **again, "direction": "backward"})
     scale = None
     if viz:
         scale = max_flow or scale_of(flow)
@@ -75,6 +90,7 @@ def estimate_pair(
         "first": str(first),
         "second": str(second),
         "flow": _text(output),
+        "backward": _text(backward),
         "viz": _text(viz),
         "max_flow_px": _rounded(scale),
         "width": flow.shape[1],
@@ -190,13 +206,13 @@ def _estimate_rest(
     }
 
 
-def _check_pair_outputs(output: Path | None, viz: Path | None, inputs: list[Path]) -> None:
-    if output:
-        check_flow_suffix(output)
+def _check_pair_outputs(flows: list[Path | None], viz: Path | None, inputs: list[Path]) -> None:
+    for path in filter(None, flows):
+        check_flow_suffix(path)
     if viz:
         check_image_suffix(viz)
-    check_nothing_lost([output, viz], inputs)
-    for path in filter(None, (output, viz)):
+    check_nothing_lost([*flows, viz], inputs)
+    for path in filter(None, (*flows, viz)):
         check_writable(path)
 
 

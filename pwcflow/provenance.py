@@ -7,6 +7,7 @@ or duration in it: two runs that make the same flows make the same file.
 import hashlib
 import json
 import os
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +21,13 @@ from pwcflow.video_list import files_of
 
 RECORD_NAME = "pwcflow.json"
 _SECONDS_BETWEEN_UPDATES = 5.0
+# As a run names them, up to ten million frames: two days of video. Other numbers, such as dates,
+# are not ours to remove.
+NUMBERED_FLOW = re.compile(r"([0-9]{6}|[1-9][0-9]{6})\.flo")
+"""The names of a run's flow files."""
+
+DIRECTION = "forward: from each frame to the next"
+UNITS = "pixels, u to the right, v down"
 
 Record: TypeAlias = Mapping[str, Any]
 """What a `pwcflow.json` holds."""
@@ -115,6 +123,26 @@ def read_record(folder: Path) -> Record | None:
     return record if isinstance(record, dict) else None
 
 
+def provenance_of_flow(path: Path) -> dict[str, Any]:
+    """Return what the record beside a flow file of a run tells of this one; nothing without one."""
+    try:
+        record = read_record(path.parent)
+    except OutputError:
+        return {}
+    numbered = NUMBERED_FLOW.fullmatch(path.name)
+    if record is None or numbered is None or int(path.stem) >= record.get("flows", 0):
+        return {}
+    number = int(path.stem)
+    facts: dict[str, Any] = {"pwcflow": record.get("pwcflow")}
+    for name, every in (("frames", "frame_numbers"), ("timestamps_s", "timestamps_s")):
+        values = record.get(every)
+        if isinstance(values, list) and len(values) > number + 1:
+            facts[name] = values[number : number + 2]
+    facts |= {name: record.get(name) for name in ("direction", "units", "precision", "device")}
+    facts |= {"input": _part(record, "input").get("path"), "weights": _part(record, "weights")}
+    return {name: value for name, value in facts.items() if value is not None}
+
+
 def difference(record: Record, video: Record, maker: Maker | None) -> str | None:
     """Return how an earlier run differs from one that is to come; None when it may go on.
 
@@ -202,8 +230,8 @@ class RunRecord:
             "frames": frames,
             "frame_numbers": None if self.numbers is None else self.numbers[:frames],
             "timestamps_s": None if self.timestamps is None else self.timestamps[:frames],
-            "direction": "forward: from each frame to the next",
-            "units": "pixels, u to the right, v down",
+            "direction": DIRECTION,
+            "units": UNITS,
             "width": self.width,
             "height": self.height,
             "size_rule": _SIZE_RULE,

@@ -13,7 +13,7 @@ from pwcflow.color import flow_to_color
 from pwcflow.errors import OutputError, PwcFlowError, VideoError, reason_of
 from pwcflow.flow_file import Flow, read_flow, write_flow
 from pwcflow.overlap import WriteBehind, Writer
-from pwcflow.provenance import RECORD_NAME, RunRecord
+from pwcflow.provenance import NUMBERED_FLOW, RECORD_NAME, RunRecord
 from pwcflow.scale import RunningScale
 from pwcflow.video.source import FrameSource
 from pwcflow.video_writer import color_writer
@@ -21,9 +21,6 @@ from pwcflow.video_writer import color_writer
 FOLDER_FPS = 25.0
 """Frames per second of a colour video made from a folder of frames."""
 FLOW_FILE_THREADS = 4
-# As `flow_file` names them, up to ten million frames: two days of video. Other numbers, such as
-# dates, are not ours to remove.
-_NUMBERED_FLOW = re.compile(r"([0-9]{6}|[1-9][0-9]{6})\.flo")
 _LEFT_BY_A_KILL = re.compile(r"\.[0-9a-f]{16}\.[a-z0-9]+")  # see `atomic_file.replacing`
 
 
@@ -232,7 +229,7 @@ def flow_file(folder: Path, number: int) -> Path:
 
 def numbered_flows(folder: Path) -> list[Path]:
     """Return the flow files of an earlier run, by their numbers."""
-    flows = [folder / name for name in _names(folder) if _NUMBERED_FLOW.fullmatch(name)]
+    flows = [folder / name for name in _names(folder) if NUMBERED_FLOW.fullmatch(name)]
     return sorted(flows, key=lambda path: (int(path.stem), path.name))
 
 

@@ -183,7 +183,8 @@ def test_json_is_all_there_is_on_stdout_and_says_what_made_the_result(inputs):
     assert (code, stderr) == (0, "")
     summary = json.loads(stdout)
     assert summary.keys() == PROVENANCE | {
-        "first", "second", "flow", "viz", "max_flow_px", "width", "height", "largest_motion_px",
+        "first", "second", "flow", "backward", "viz", "max_flow_px", "width", "height",
+        "largest_motion_px",
     }  # fmt: skip
     assert (summary["first"], summary["second"]) == ("1.png", "2.png")
     assert (summary["flow"], summary["viz"], summary["max_flow_px"]) == ("out/a.flo", None, None)
@@ -600,7 +601,7 @@ def test_any_name_will_do_for_files_and_folders(inputs, name):
 # usage: exit code 2
 
 BAD_USAGE = [
-    ("estimate 1.png 2.png", "give -o FLOW, --viz IMAGE, or both"),
+    ("estimate 1.png 2.png", "give -o FLOW, --backward FLOW, --viz IMAGE"),
     ("video frames", "give -o OUT, --flo DIR or --viz FILE"),
     ("visualize flow.flo", "--output"),
     ("estimate 1.png -o out/a.flo", "SECOND"),

@@ -499,6 +499,53 @@ def test_openexr_reads_an_exr_file(tmp_path):
     np.testing.assert_array_equal(channels["forward.v"], -flow[..., 1])
 
 
+BOTH = ("backward.u", "backward.v", "forward.u", "forward.v")
+
+
+@pytest.mark.parametrize("kind", [1, 2], ids=["half", "float"])
+def test_both_directions_of_an_exr_file_written_by_hand_are_read(tmp_path, kind):
+    pytest.importorskip("OpenEXR")
+    path = tmp_path / "a.exr"
+    path.write_bytes(exr_of([[(-1, -2, 1, 2), (0.5, 3, 4, -5)]], names=BOTH, kind=kind))
+    assert read_flow(path).tolist() == [[[1, -2], [4, 5]]]
+    assert read_flow(path, direction="backward").tolist() == [[[-1, 2], [0.5, -3]]]
+    assert kind_of(path).directions == ("forward", "backward")
+    path.write_bytes(exr_of([[(-1, -2)]], names=BOTH[:2]))
+    assert kind_of(path).directions == ("backward",)
+    assert read_flow(path, direction="backward").tolist() == [[[-1, 2]]]
+    refuses(path, path.read_bytes(), "but not forward.u and forward.v")
+
+
+def test_openexr_reads_both_directions_of_an_exr_file(tmp_path):
+    library = pytest.importorskip("OpenEXR")
+    path, flow, back = tmp_path / "a.exr", random_flow(5, 7), -random_flow(5, 7)[::-1]
+    assert write_flow(path, flow, backward=back, metadata={"a": 1}) == 0
+    with library.File(str(path), separate_channels=True) as file:
+        channels = {name: channel.pixels for name, channel in file.channels().items()}
+    assert sorted(channels) == list(BOTH)
+    np.testing.assert_array_equal(channels["backward.u"], back[..., 0])
+    np.testing.assert_array_equal(channels["backward.v"], -back[..., 1])
+    np.testing.assert_array_equal(read_flow(path), flow)
+    np.testing.assert_array_equal(read_flow(path, direction="backward"), back)
+    assert read_metadata(path) == {"a": 1}
+
+
+@pytest.mark.parametrize("suffix", HERE)
+def test_a_backward_flow_that_is_not_there_is_told(tmp_path, suffix):
+    path = tmp_path / f"a{suffix}"
+    write_flow(path, FLOW)
+    why = "but not backward.u" if suffix == ".exr" else "only an .exr has a backward one"
+    with pytest.raises(FlowFileError, match=why):
+        read_flow(path, direction="backward")
+
+
+@pytest.mark.parametrize(("name", "width"), [("a.flo", 7), ("a.exr", 8)])
+def test_two_directions_go_into_an_exr_file_and_have_one_size(tmp_path, name, width):
+    with pytest.raises(ValueError, match=r"in one \."):
+        write_flow(tmp_path / name, random_flow(5, 7), backward=random_flow(5, width))
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("compression", ["RLE", "ZIPS", "ZIP", "PIZ", "PXR24", "NO"])
 @pytest.mark.parametrize("tiled", [False, True])
 def test_all_kinds_of_exr_without_loss_are_read(tmp_path, compression, tiled):
@@ -591,7 +638,7 @@ def test_a_pair_holds_each_component_as_gray_by_its_bound(tmp_path):
     # (u + 20) / 40 * 255: 0, 127.5 to even, below 0, 128.01; and 255, 159.375, above 255, 126.99
     assert gray_png(path).tolist() == [[0, 128, 0, 128]]
     assert gray_png(tmp_path / "a_y.png").tolist() == [[255, 159, 255, 127]]
-    assert kind_of(path) == ("pair of 8-bit pictures", 20.0)
+    assert kind_of(path)[:2] == ("pair of 8-bit pictures", 20.0)
     values = np.array([[[0, 255], [128, 159], [0, 255], [128, 127]]])
     np.testing.assert_array_equal(read_flow(path), (values * (40 / 255) - 20).astype(np.float32))
     chunk = b"tEXtpwcflow flow bound in px\x0020.0"

@@ -37,6 +37,7 @@ ESTIMATE_EXAMPLES = """\b
 Examples:
   pwcflow estimate one.png two.png -o flow.flo
   pwcflow estimate one.png two.png --viz flow.png --max-flow 20
+  pwcflow estimate one.png two.png -o both.exr --backward both.exr
 """
 VIDEO_EXAMPLES = """\b
 Examples:
@@ -78,6 +79,15 @@ def estimate(
             help="Flow file: .flo, .npz, KITTI .png or another. Its folder must be there.",
         ),
     ] = None,
+    backward: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            readable=False,
+            help="Flow file for the flow from SECOND to FIRST. The FILE of -o holds both if it is "
+            "an .exr.",
+        ),
+    ] = None,
     viz: Annotated[
         Path | None,
         typer.Option(
@@ -94,8 +104,8 @@ def estimate(
     as_json: JsonOption = False,
 ) -> None:
     """Write the flow that carries FIRST onto SECOND."""
-    if not (output or viz):
-        raise typer.BadParameter("give -o FLOW, --viz IMAGE, or both")
+    if not (output or backward or viz):
+        raise typer.BadParameter("give -o FLOW, --backward FLOW, --viz IMAGE, or several")
     if max_flow and not viz:
         raise typer.BadParameter("--max-flow is for a colour image; give --viz IMAGE too")
     with friendly_errors(quiet):
@@ -107,9 +117,10 @@ def estimate(
             second,
             output=output,
             viz=viz,
+            backward=backward,
             max_flow=max_flow,
         )
-        files = " and ".join(str(path) for path in (output, viz) if path)
+        files = " and ".join(dict.fromkeys(str(path) for path in (output, backward, viz) if path))
         size = f"{summary['width']} x {summary['height']} pixels"
         motion = f"largest motion {summary['largest_motion_px']} px"
         told = f"{files}: {size}, {motion}{_scale(summary['max_flow_px'])}"

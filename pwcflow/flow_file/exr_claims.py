@@ -22,7 +22,12 @@ from pwcflow.flow_file.checks import (
     size_of,
 )
 
-MOTION_CHANNELS = ("forward.u", "forward.v", "backward.u", "backward.v")
+CHANNELS = {
+    "forward": ("forward.u", "forward.v"),
+    "backward": ("backward.u", "backward.v"),
+}
+"""The names of u and v in each direction."""
+_MOTION_CHANNELS = {name for pair in CHANNELS.values() for name in pair}
 _LONGEST_HEADER = 1 << 22  # previews and the tables of mattes are in it
 _MAX_PIXELS = 1 << 28
 _MAX_EMPTY_PIXELS = 1 << 25  # that may be displayed around the data; a frame of 8K has fewer
@@ -65,7 +70,7 @@ def check_sizes(path: Path, part: ExrPart, file: BinaryIO, size: int) -> None:
         around = f"{shown_width} x {shown_height} pixels around {claim}"
         raise damaged(path, f"its header says {around}, and {_MAX_EMPTY_PIXELS} is the most")
     for name, (kind, across, down) in part.channels.items():
-        if name in MOTION_CHANNELS and (kind not in _BYTES or (across, down) != (1, 1)):
+        if name in _MOTION_CHANNELS and (kind not in _BYTES or (across, down) != (1, 1)):
             raise FlowFileError(
                 f"{path}: its channel {name} holds integers or fewer pixels than the image; "
                 "save it as half or float at full size"

@@ -19,7 +19,7 @@ from pwcflow.errors import ImageError, OutputError, PwcFlowError, VideoError
 from pwcflow.flow_file import check_flow_suffix, write_flow
 from pwcflow.folder_lock import locked_folder
 from pwcflow.frame_selection import ALL_FRAMES, FrameSelection
-from pwcflow.image_file import Image, check_image_suffix, read_image, write_image
+from pwcflow.image_file import IMAGE_SUFFIXES, Image, check_image_suffix, read_image, write_image
 from pwcflow.outputs import check_folder, check_nothing_lost
 from pwcflow.overlap import prefetch
 from pwcflow.progress import progress_bar
@@ -220,6 +220,13 @@ def _check_video_outputs(outputs: VideoOutputs, video: Path) -> None:
     viz = outputs.viz
     if viz:
         check_video_suffix(viz)
+    if outputs.folder:
+        check_flow_suffix(outputs.folder / f"000000{outputs.suffix}")
+        if outputs.suffix in IMAGE_SUFFIXES and outputs.folder.resolve() == video.resolve():
+            raise OutputError(
+                f"cannot write {outputs.suffix} into {video}: flows would be taken for frames "
+                "there; choose another folder"
+            )
     check_nothing_lost([viz], [video])
     for own in outputs.folders():
         check_folder(own, "flow files go into a folder", any_name=outputs.own_folders)

@@ -7,7 +7,6 @@ or duration in it: two runs that make the same flows make the same file.
 import hashlib
 import json
 import os
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,14 +16,12 @@ from typing import Any, Protocol, TypeAlias
 from pwcflow import __version__
 from pwcflow.atomic_file import replacing
 from pwcflow.errors import OutputError, VideoError, reason_of
+from pwcflow.flow_file import FLOW_SUFFIXES
+from pwcflow.run_folder import DEFAULT_SUFFIX, number_of
 from pwcflow.video_list import files_of
 
 RECORD_NAME = "pwcflow.json"
 _SECONDS_BETWEEN_UPDATES = 5.0
-# As a run names them, up to ten million frames: two days of video. Other numbers, such as dates,
-# are not ours to remove.
-NUMBERED_FLOW = re.compile(r"([0-9]{6}|[1-9][0-9]{6})\.flo")
-"""The names of a run's flow files."""
 
 DIRECTION = "forward: from each frame to the next"
 UNITS = "pixels, u to the right, v down"
@@ -123,16 +120,23 @@ def read_record(folder: Path) -> Record | None:
     return record if isinstance(record, dict) else None
 
 
+def recorded_suffix(record: Record | None) -> str:
+    """Return that of the flow files that a record, or none, is about."""
+    suffix = record.get("suffix") if record else None
+    return suffix if suffix in FLOW_SUFFIXES else DEFAULT_SUFFIX
+
+
 def provenance_of_flow(path: Path) -> dict[str, Any]:
     """Return what the record beside a flow file of a run tells of this one; nothing without one."""
     try:
         record = read_record(path.parent)
     except OutputError:
         return {}
-    numbered = NUMBERED_FLOW.fullmatch(path.name)
-    if record is None or numbered is None or int(path.stem) >= record.get("flows", 0):
+    number = number_of(path)
+    if record is None or number is None or path.suffix != recorded_suffix(record):
         return {}
-    number = int(path.stem)
+    if number >= record.get("flows", 0):
+        return {}
     facts: dict[str, Any] = {"pwcflow": record.get("pwcflow")}
     for name, every in (("frames", "frame_numbers"), ("timestamps_s", "timestamps_s")):
         values = record.get(every)
@@ -191,6 +195,7 @@ class RunRecord:
     """Those that computed some of the flows."""
     height: int
     width: int
+    suffix: str = DEFAULT_SUFFIX
     viz: dict[str, Any] | None = None
     """The colour video, of which the scale is known in the end."""
     source: dict[str, Any] | None = None
@@ -230,6 +235,7 @@ class RunRecord:
             "frames": frames,
             "frame_numbers": None if self.numbers is None else self.numbers[:frames],
             "timestamps_s": None if self.timestamps is None else self.timestamps[:frames],
+            "suffix": self.suffix,
             "direction": DIRECTION,
             "units": UNITS,
             "width": self.width,

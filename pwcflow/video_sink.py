@@ -10,10 +10,11 @@ from types import TracebackType
 from typing import Any
 
 from pwcflow.color import flow_to_color
-from pwcflow.errors import OutputError, PwcFlowError, VideoError, reason_of
+from pwcflow.errors import OutputError, VideoError, reason_of
 from pwcflow.flow_file import Flow, read_flow, write_flow
 from pwcflow.overlap import WriteBehind, Writer
-from pwcflow.provenance import NUMBERED_FLOW, RECORD_NAME, RunRecord
+from pwcflow.provenance import RECORD_NAME, RunRecord, read_record, recorded_suffix
+from pwcflow.run_folder import DEFAULT_SUFFIX, flow_file, numbered_flows
 from pwcflow.scale import RunningScale
 from pwcflow.video.source import FrameSource
 from pwcflow.video_writer import color_writer
@@ -30,6 +31,8 @@ class VideoOutputs:
 
     folder: Path | None = None
     """Where the flow files go, `000000.flo` and so on; made with its parents where missing."""
+    suffix: str = DEFAULT_SUFFIX
+    """That of the flow files, which is their format."""
     overwrite: bool = False
     """Whether the numbered flow files that the folder holds already give way to the new ones."""
     viz: Path | None = None
@@ -193,10 +196,14 @@ class VideoSink(AbstractContextManager["VideoSink"]):
         folder = self._outputs.record_folder()
         if folder and self.record:
             if self._outputs.folder or self._outputs.overwrite:  # else flows there are the same
-                if not self._kept:  # without a record nobody takes what is left for the new run's
+                old = numbered_flows(folder, self._outputs.suffix)[self._kept :]
+                if not self._kept:
+                    recorded = recorded_suffix(read_record(folder))
+                    old += numbered_flows(folder, recorded)
+                    # without a record nobody takes what is left for the new run's
                     _remove(folder / RECORD_NAME)
-                for old in numbered_flows(folder)[self._kept :]:
-                    _remove(old)
+                for path in old:
+                    _remove(path)
             self.record.write_now_and_then(self._kept)
         for own in self._outputs.folders():
             for name in filter(_LEFT_BY_A_KILL.fullmatch, _names(own)):
@@ -219,45 +226,7 @@ class VideoSink(AbstractContextManager["VideoSink"]):
 
     def _file(self, number: int) -> Path:
         assert self._outputs.folder, "flow files have a folder"
-        return flow_file(self._outputs.folder, number)
-
-
-def flow_file(folder: Path, number: int) -> Path:
-    """Return the file of a flow, which is numbered by the first of its two frames."""
-    return folder / f"{number:06d}.flo"
-
-
-def numbered_flows(folder: Path) -> list[Path]:
-    """Return the flow files of an earlier run, by their numbers."""
-    flows = [folder / name for name in _names(folder) if NUMBERED_FLOW.fullmatch(name)]
-    return sorted(flows, key=lambda path: (int(path.stem), path.name))
-
-
-def usable_flows(folder: Path, height: int, width: int) -> int:
-    """Return how many flow files of an earlier run are there from the first on, whole, in a size.
-
-    The first and the last one are read; those between them have to be as long.
-    """
-    count, size = 0, None
-    for path in numbered_flows(folder):
-        if path != flow_file(folder, count):
-            break
-        try:
-            if size is None:
-                if read_flow(path).shape[:2] != (height, width):
-                    break
-                size = path.stat().st_size
-            if path.stat().st_size != size:
-                break
-        except (OSError, PwcFlowError):
-            break
-        count += 1
-    while count:
-        with suppress(PwcFlowError):
-            read_flow(flow_file(folder, count - 1))
-            return count
-        count -= 1
-    return 0
+        return flow_file(self._outputs.folder, number, self._outputs.suffix)
 
 
 def _remove(path: Path) -> None:

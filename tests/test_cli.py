@@ -601,6 +601,8 @@ def test_any_name_will_do_for_files_and_folders(inputs, name):
 # usage: exit code 2
 
 BAD_USAGE = [
+    ("video frames -o out --to gif", "--to is one of flo png npy npz pfm flo5 exr, not gif"),
+    ("video frames -o out/v.mp4 --to png", "--to is for a folder of flows; give --flo DIR"),
     ("estimate 1.png 2.png", "give -o FLOW, --backward FLOW, --viz IMAGE"),
     ("video frames", "give -o OUT, --flo DIR or --viz FILE"),
     ("visualize flow.flo", "--output"),

@@ -25,7 +25,7 @@ LAYERS = [
     {"gpu_flow"},
     {"estimator", "outputs"},
     {"training"},
-    {"folder_lock", "video_list"},
+    {"folder_lock", "run_folder", "video_list"},
     {"provenance"},
     {"video_sink"},
     {"earlier_run"},
@@ -39,8 +39,8 @@ TORCH_FREE = {
     "__init__", "animation_writer", "atomic_file", "cli", "color", "color_writer", "convert",
     "earlier_run", "errors", "evaluation", "exr_header", "flow_file", "folder_lock",
     "frame_selection", "image_file", "info", "many_videos", "opencv_log", "openexr_log", "outputs",
-    "overlap", "pipeline", "progress", "provenance", "scale", "video", "video_list", "video_sink",
-    "video_writer", "visualize",
+    "overlap", "pipeline", "progress", "provenance", "run_folder", "scale", "video", "video_list",
+    "video_sink", "video_writer", "visualize",
 }  # fmt: skip
 
 

@@ -60,6 +60,7 @@ def test_it_tells_what_made_the_flows_and_what_they_are(tmp_path, estimator):
         "input": {"path": str(source), "settings": {}, "files": 3},
         "reading": {"reader": "opencv"},
         "weights": {"name": "fake", "sha256": "0" * 64},
+        "suffix": ".flo",
         "precision": "fp32",
         "device": "cpu",
         "viz": {

@@ -46,6 +46,7 @@ Examples:
   pwcflow video frames/ --flo flows --viz flow.mp4 --fps 30
   pwcflow video clip.mp4 -o flows --start 12.5s --end 20s --step 2 --max-side 1024
   pwcflow video frames/%04d.png -o flows
+  pwcflow video clip.mp4 -o kitti --to png
   pwcflow video clip.mp4 -o flow.gif --max-side 480 --end 100
   pwcflow video camera:0 -o flow.mp4 --end 300
   pwcflow video clips/ "more/**/*.avi" @list.txt -o flows
@@ -151,7 +152,7 @@ def video(
     flo: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", readable=False, help="Folder for .flo files, made where missing."
+            metavar="DIR", readable=False, help="Folder for flow files, made where missing."
         ),
     ] = None,
     viz: Annotated[
@@ -172,11 +173,18 @@ def video(
             help="Inputs, one a line; # begins a comment. Repeatable.",
         ),
     ] = None,
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="FORMAT",
+            help="That of the flow files: flo, png (KITTI), npy, npz (compressed), pfm, flo5, exr.",
+        ),
+    ] = "flo",
     overwrite: Annotated[
         bool,
         typer.Option(
             "--overwrite",
-            help="Remove numbered .flo files that the folder holds, and begin anew.",
+            help="Remove flow files of an earlier run that the folder holds, and begin anew.",
         ),
     ] = False,
     max_flow: MaxFlowOption = None,
@@ -218,6 +226,7 @@ def video(
         raw=raw, reader=reader,
     )  # fmt: skip
     with friendly_errors(quiet):
+        from pwcflow.flow_file import FLOW_SUFFIXES
         from pwcflow.video_list import find_videos, single_video
         from pwcflow.video_sink import VideoOutputs
 
@@ -228,8 +237,19 @@ def video(
             raise typer.BadParameter("--max-flow and --fps are for a colour video; give --viz FILE")
         if overwrite and source and not folder:
             raise typer.BadParameter("--overwrite is for a folder of flows; give --flo DIR")
+        suffix = f".{to.lower().removeprefix('.')}"
+        if suffix not in FLOW_SUFFIXES:
+            known = " ".join(known[1:] for known in FLOW_SUFFIXES)
+            raise typer.BadParameter(f"--to is one of {known}, not {to}")
+        if suffix != ".flo" and not folder:
+            raise typer.BadParameter("--to is for a folder of flows; give --flo DIR")
         outputs = VideoOutputs(
-            folder=folder, overwrite=overwrite, viz=movie, max_flow=max_flow, fps=fps
+            folder=folder,
+            suffix=suffix,
+            overwrite=overwrite,
+            viz=movie,
+            max_flow=max_flow,
+            fps=fps,
         )
         load = _loader(weights, device, precision, quiet)
         find = _maker_finder(weights, precision)

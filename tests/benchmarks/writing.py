@@ -30,7 +30,7 @@ REPEATS = 9
 
 
 def main() -> None:
-    """Print megabytes of float32 (u, v) a second, the median of some turns."""
+    """Print megabytes of float32 (u, v) a second, of some turns."""
     flow = smooth_flow()
     ways: dict[str, tuple[int, Callable[[Path], object]]] = {
         "plain files": (FLO_FILES, lambda folder: plain(folder, flow)),
@@ -51,7 +51,7 @@ def main() -> None:
         for name in order.sample(sorted(ways), len(ways)):  # whatever comes first is slow
             files, write = ways[name]
             rates[name].append(rate(Path(sys.argv[1]), write, files * flow.nbytes))
-    print(json.dumps({**facts(), "mb_per_second": {n: medians(r) for n, r in rates.items()}}))
+    print(json.dumps({**facts(), "mb_per_second": {n: summary(r) for n, r in rates.items()}}))
 
 
 def facts() -> dict[str, Any]:
@@ -112,12 +112,14 @@ def rate(folder: Path, write: Callable[[Path], object], size: int) -> tuple[floa
     return size / handed_over / 1e6, size / on_disk / 1e6
 
 
-def medians(pairs: list[tuple[float, float]]) -> dict[str, int]:
-    """Return the medians of the two rates."""
+def summary(pairs: list[tuple[float, float]]) -> dict[str, int]:
+    """Return of both rates the median, and the fastest: other work on a machine only slows down."""
     handed_over, on_disk = zip(*pairs, strict=True)
     return {
         "to_the_system": round(statistics.median(handed_over)),
         "to_the_disk": round(statistics.median(on_disk)),
+        "to_the_system_at_best": round(max(handed_over)),
+        "to_the_disk_at_best": round(max(on_disk)),
     }
 
 

@@ -1,5 +1,6 @@
 """.pfm files of flow."""
 
+import cv2
 import numpy as np
 import pytest
 
@@ -7,7 +8,7 @@ from pwcflow.flow_file import (
     read_flow,
     write_flow,
 )
-from tests.flow_samples import refuses
+from tests.flow_samples import random_flow, refuses
 
 # 1 x 2 pixels: (1, -2) above (0.5, 3), written by hand: from the bottom, the third channel 0
 PFM_BYTES = b"PF\n1 2\n-1.0\n" + bytes.fromhex(
@@ -22,6 +23,14 @@ def test_a_pfm_file_has_the_bytes_worked_by_hand(tmp_path):
     path = tmp_path / "a.pfm"
     write_flow(path, np.array([[[1, -2]], [[0.5, 3]]], np.float32))
     assert path.read_bytes() == PFM_BYTES
+
+
+def test_opencv_reads_a_pfm_file(tmp_path):
+    path = tmp_path / "a.pfm"
+    flow = random_flow(5, 7)
+    write_flow(path, flow)
+    picture = cv2.imdecode(np.fromfile(path, np.uint8), cv2.IMREAD_UNCHANGED)
+    np.testing.assert_array_equal(picture[..., ::-1], np.dstack([flow, np.zeros((5, 7))]))
 
 
 @pytest.mark.parametrize(

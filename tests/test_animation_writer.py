@@ -1,5 +1,7 @@
 """GIF and WebP animations of flow, read back by Pillow."""
 
+from pathlib import Path
+
 import cv2
 import numpy as np
 import pytest
@@ -15,8 +17,8 @@ from pwcflow.video import open_frames
 from pwcflow.video_sink import VideoOutputs
 from pwcflow.video_writer import color_writer
 from tests.fake_estimator import FakeEstimator
-from tests.test_images import IMAGES
 
+IMAGES = Path(__file__).parents[1] / "images"
 both = pytest.mark.parametrize("suffix", ANIMATION_SUFFIXES)
 
 

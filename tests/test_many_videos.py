@@ -17,8 +17,8 @@ from pwcflow.image_file import write_image
 from pwcflow.many_videos import estimate_videos
 from pwcflow.video_list import find_videos, single_video
 from pwcflow.video_sink import VideoOutputs
+from tests.command_line import files_below, invoke, make_video, start, wait_for
 from tests.fake_estimator import FakeEstimator
-from tests.test_cli import files_below, invoke, make_video, start, wait_for
 
 REPOSITORY = Path(__file__).parents[1]
 

@@ -15,8 +15,8 @@ from pwcflow.image_file import write_image
 from pwcflow.pipeline import estimate_video
 from pwcflow.provenance import difference, input_of, read_record
 from pwcflow.video_sink import VideoOutputs
+from tests.command_line import make_video
 from tests.fake_estimator import FakeEstimator
-from tests.test_cli import make_video
 
 
 @pytest.fixture

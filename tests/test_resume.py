@@ -21,9 +21,9 @@ from pwcflow.pipeline import estimate_video
 from pwcflow.video_list import find_videos
 from pwcflow.video_sink import VideoOutputs
 from tests import many_run
+from tests.command_line import invoke, make_video, process, start, wait_for
 from tests.fake_estimator import FakeEstimator
 from tests.flow_samples import HERE
-from tests.test_cli import invoke, make_video, process, start, wait_for
 
 REPOSITORY = Path(__file__).parents[1]
 KILLS = int(os.environ.get("PWCFLOW_KILLS", "12"))

@@ -24,6 +24,7 @@ def test_h5py_reads_a_flo5_file_and_it_is_compressed(tmp_path):
     with h5py.File(tmp_path / "a.flo5") as file:
         assert list(file) == ["flow"]
         assert (file["flow"].dtype, file["flow"].compression) == (np.float32, "gzip")
+        assert file["flow"].shuffle
         np.testing.assert_array_equal(file["flow"][()], flow)
 
 

@@ -51,7 +51,11 @@ def main() -> None:
         for name in order.sample(sorted(ways), len(ways)):  # whatever comes first is slow
             files, write = ways[name]
             rates[name].append(rate(Path(sys.argv[1]), write, files * flow.nbytes))
-    print(json.dumps({**facts(), "mb_per_second": {n: summary(r) for n, r in rates.items()}}))
+    print(
+        json.dumps(
+            {**facts(), "mb_per_second": {n: summary(r) for n, r in rates.items()}}, indent=2
+        )
+    )
 
 
 def facts() -> dict[str, Any]:
@@ -66,7 +70,7 @@ def facts() -> dict[str, Any]:
         "files": {"flo": FLO_FILES, "packed": PACKED_FILES},
         "threads_of_a_run": FLOW_FILE_THREADS,
         "repeats": REPEATS,
-        "load_before": round(os.getloadavg()[0], 1),
+        "load_average": round(os.getloadavg()[0], 1),
     }
 
 

@@ -17,6 +17,7 @@ from pwcflow.video import open_frames
 from pwcflow.video_sink import VideoOutputs
 from pwcflow.video_writer import color_writer
 from tests.fake_estimator import FakeEstimator
+from tests.test_video_writer import largest_file, noise
 
 IMAGES = Path(__file__).parents[1] / "images"
 both = pytest.mark.parametrize("suffix", ANIMATION_SUFFIXES)
@@ -142,6 +143,16 @@ def test_any_other_exception_leaves_the_old_file_alone(tmp_path, suffix):
     with pytest.raises(RuntimeError), color_writer(path, 25) as writer:
         writer.write(next(pictures(1)))
         raise RuntimeError
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@both
+def test_a_disk_that_is_full_leaves_the_old_file_alone(tmp_path, suffix):
+    path = tmp_path / f"flow{suffix}"
+    path.write_bytes(b"old")
+    with pytest.raises(OutputError, match="file too large; write to a file"), largest_file(500):
+        write(path, noise(3))
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 

@@ -88,7 +88,7 @@ class EarlierRun:
             devices=devices,
             height=height,
             width=width,
-            suffix=self.outputs.suffix,
+            suffix=self.outputs.suffix if self.outputs.folder else recorded_suffix(self.record),
         )
 
 
@@ -113,7 +113,7 @@ def find_earlier_run(
     identity = input_of(video, selection.settings())
     record = read_record(folder)
     recorded = recorded_suffix(record)
-    if recorded != outputs.suffix:
+    if outputs.folder and recorded != outputs.suffix:
         _check_not_of_others(folder, outputs.suffix)
     flows = numbered_flows(folder, recorded)
     alone = outputs.folder is None and outputs.viz is not None and outputs.viz.exists()

@@ -301,6 +301,17 @@ def test_colour_videos_alone_are_gone_on_with_too(here, estimator):
     ]
 
 
+def test_colour_videos_alone_beside_flows_of_another_format_leave_their_record(here, estimator):
+    frames_folder("clips/a", [1, 2, 3])
+    frames_folder("clips/b", [1, 2, 3])
+    videos = find_videos(["clips"], [], [])
+    flows, colours = VideoOutputs(folder=Path("out"), suffix=".png"), VideoOutputs(viz=Path("out"))
+    for outputs, done in ((flows, 2), (colours, 2), (flows, 0), (colours, 0)):
+        assert estimate_videos(estimator.load, videos, outputs)["done"] == done
+    record = json.loads(Path("out/a/pwcflow.json").read_bytes())
+    assert (record["suffix"], record["flows"]) == (".png", 2)
+
+
 def test_colour_videos_that_are_asked_for_later_cost_no_flow(here, estimator):
     frames_folder("clips/a", [1, 2, 3])
     videos = find_videos(["clips"], [], [])

@@ -16,7 +16,7 @@ from pwcflow.atomic_file import check_writable
 from pwcflow.color import flow_to_color, largest_magnitude
 from pwcflow.earlier_run import EarlierRun, find_earlier_run
 from pwcflow.errors import ImageError, OutputError, PwcFlowError, VideoError
-from pwcflow.flow_file import check_flow_suffix, write_flow
+from pwcflow.flow_file import Metadata, check_flow_suffix, write_flow
 from pwcflow.folder_lock import locked_folder
 from pwcflow.frame_selection import ALL_FRAMES, FrameSelection
 from pwcflow.image_file import IMAGE_SUFFIXES, Image, check_image_suffix, read_image, write_image
@@ -66,22 +66,21 @@ def estimate_pair(
     Raises:
         PwcFlowError: an image cannot be read, the sizes differ, or an output cannot be written.
     """
-    in_one = output is not None and output == backward and output.suffix.lower() == ".exr"
+    in_one = _holds_both(output, backward)
     _check_pair_outputs([output, None if in_one else backward], viz, [first, second])
     started = time.monotonic()
     images = _read_pair(first, second)
     estimator = load_estimator()
     flow = estimator(*images)
     back = estimator(*reversed(images)) if backward else None
-    facts = {"pwcflow": __version__, "units": UNITS, **_provenance(estimator)}
-    there = {"first": str(first), "second": str(second)}
-    if output:
-        directions = "forward and backward" if in_one else "forward"
-        told = {**facts, **there, "direction": directions}
-        write_flow(output, flow, metadata=told, backward=back if in_one else None)
+    there, again = _metadata(estimator, first, second), _metadata(estimator, second, first)
+    if output and in_one:
+        there["direction"] = "forward and backward"
+        write_flow(output, flow, metadata=there, backward=back)
+    elif output:
+        write_flow(output, flow, metadata=there)
     if backward and back is not None and not in_one:
-        again = {"first": str(second), "second": str(first)}
-        write_flow(backward, back, metadata={**facts, **again, "direction": "backward"})
+        write_flow(backward, back, metadata={**again, "direction": "backward"})
     scale = None
     if viz:
         scale = max_flow or scale_of(flow)
@@ -202,6 +201,23 @@ def _estimate_rest(
         "max_flow_px": _rounded(sink.scale_px),
         "width": width,
         "height": height,
+        **_provenance(estimator),
+    }
+
+
+def _holds_both(output: Path | None, backward: Path | None) -> bool:
+    """Return whether one file is to take the flows of both directions."""
+    return output is not None and output == backward and output.suffix.lower() == ".exr"
+
+
+def _metadata(estimator: "FlowEstimator", first: Path, second: Path) -> Metadata:
+    """Return what a flow file tells of a pair, if its format can."""
+    return {
+        "pwcflow": __version__,
+        "first": str(first),
+        "second": str(second),
+        "direction": "forward",
+        "units": UNITS,
         **_provenance(estimator),
     }
 

@@ -3,26 +3,25 @@
 import os
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from pwcflow.color import flow_to_color
-from pwcflow.errors import OutputError, PwcFlowError, VideoError, reason_of
+from pwcflow.errors import OutputError, VideoError, reason_of
 from pwcflow.flow_file import Flow, read_flow, write_flow
 from pwcflow.overlap import WriteBehind, Writer
-from pwcflow.provenance import RECORD_NAME, RunRecord
+from pwcflow.provenance import RECORD_NAME, RunRecord, read_record, recorded_suffix
+from pwcflow.run_folder import DEFAULT_SUFFIX, flow_file, numbered_flows
 from pwcflow.scale import RunningScale
 from pwcflow.video.source import FrameSource
-from pwcflow.video_writer import ColorVideoWriter
+from pwcflow.video_writer import color_writer
 
 FOLDER_FPS = 25.0
 """Frames per second of a colour video made from a folder of frames."""
 FLOW_FILE_THREADS = 4
-# As `flow_file` names them, up to ten million frames: two days of video. Other numbers, such as
-# dates, are not ours to remove.
-_NUMBERED_FLOW = re.compile(r"([0-9]{6}|[1-9][0-9]{6})\.flo")
 _LEFT_BY_A_KILL = re.compile(r"\.[0-9a-f]{16}\.[a-z0-9]+")  # see `atomic_file.replacing`
 
 
@@ -32,6 +31,8 @@ class VideoOutputs:
 
     folder: Path | None = None
     """Where the flow files go, `000000.flo` and so on; made with its parents where missing."""
+    suffix: str = DEFAULT_SUFFIX
+    """That of the flow files, which is their format."""
     overwrite: bool = False
     """Whether the numbered flow files that the folder holds already give way to the new ones."""
     viz: Path | None = None
@@ -71,8 +72,10 @@ class VideoOutputs:
         return {"file": name, "scale": scale, "asked_px": self.max_flow, "asked_fps": self.fps}
 
 
-class VideoSink:
+class VideoSink(AbstractContextManager["VideoSink"]):
     """Writes the flows of a video to where they shall go, in threads, a few flows behind.
+
+    A context manager: leaving it finishes the outputs. It outlives whatever makes the flows.
 
     Attributes:
         record: what is written beside the flows; to be set before the first one, if at all.
@@ -80,19 +83,20 @@ class VideoSink:
     """
 
     def __init__(
-        self,
-        outputs: VideoOutputs,
-        source: FrameSource,
-        kept: int,
-        stack: ExitStack,
+        self, outputs: VideoOutputs, source: FrameSource, kept: int, height: int, width: int
     ) -> None:
         """Check the frame rate; nothing is written, made or removed before the first flow.
 
         Args:
             outputs: where the flows go.
-            source: knows the frame rate.
+            source: knows the frame rate, and about how many frames there are.
             kept: how many flow files of an earlier run stay as they are.
-            stack: finishes the outputs when it is left.
+            height: of the flows, in pixels.
+            width: of the flows, in pixels.
+
+        Raises:
+            OutputError: the colour video cannot have this rate, size or length.
+            VideoError: nobody knows the rate.
         """
         self.record: RunRecord | None = None
         self.scale_px: float | None = None
@@ -100,16 +104,35 @@ class VideoSink:
         self._kept = kept
         self._is_ready = False
         self._running_scale = RunningScale()
+        self._finish = ExitStack()
+        self._video = None
         writers: list[tuple[Writer, int]] = []
         if outputs.folder:
             writers.append((self._write_file, FLOW_FILE_THREADS))
         if outputs.viz:
-            fps = outputs.fps or _frame_rate(source)
-            self._video = stack.enter_context(ColorVideoWriter(outputs.viz, fps))
+            self._video = color_writer(outputs.viz, outputs.fps or _frame_rate(source))
+            expected = source.expected_frames
+            self._video.check_size(height, width, None if expected is None else expected - 1)
             writers.append((self._write_frame, 1))  # a video and its scale grow in order
-        self._behind = stack.enter_context(WriteBehind(writers, self._remove_file))
+        self._behind = WriteBehind(writers, self._remove_file)
         if not outputs.viz:
             self._behind.written = kept
+
+    def __enter__(self) -> "VideoSink":
+        """Prepare the colour video; to be entered before there are threads."""
+        if self._video:
+            self._finish.enter_context(self._video)
+        self._finish.enter_context(self._behind)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Wait for the threads, then finish the colour video."""
+        self._finish.__exit__(kind, error, traceback)
 
     @property
     def flows(self) -> int:
@@ -148,8 +171,8 @@ class VideoSink:
         self.record.source = source.provenance()
         self.record.numbers, self.record.timestamps = source.numbers, source.timestamps
         self.record.complete = complete
-        if complete and (viz := self._outputs.viz_settings()):
-            self.record.viz = {**viz, "max_flow_px": self.scale_px}
+        if complete and self._video and (viz := self._outputs.viz_settings()):
+            self.record.viz = {**viz, "max_flow_px": self.scale_px, "fps": self._video.fps}
         with nullcontext() if complete else suppress(OutputError):  # another one is on its way
             self.record.write()
 
@@ -173,10 +196,14 @@ class VideoSink:
         folder = self._outputs.record_folder()
         if folder and self.record:
             if self._outputs.folder or self._outputs.overwrite:  # else flows there are the same
-                if not self._kept:  # without a record nobody takes what is left for the new run's
+                old = numbered_flows(folder, self._outputs.suffix)[self._kept :]
+                if not self._kept:
+                    recorded = recorded_suffix(read_record(folder))
+                    old += numbered_flows(folder, recorded)
+                    # without a record nobody takes what is left for the new run's
                     _remove(folder / RECORD_NAME)
-                for old in numbered_flows(folder)[self._kept :]:
-                    _remove(old)
+                for path in old:
+                    _remove(path)
             self.record.write_now_and_then(self._kept)
         for own in self._outputs.folders():
             for name in filter(_LEFT_BY_A_KILL.fullmatch, _names(own)):
@@ -188,6 +215,7 @@ class VideoSink:
             write_flow(self._file(number), flow)
 
     def _write_frame(self, _: int, flow: Flow) -> None:
+        assert self._video, "frames have a video"
         self.scale_px = self._outputs.max_flow or self._running_scale.update(flow)
         self._video.write(flow_to_color(flow, self.scale_px))
 
@@ -198,45 +226,7 @@ class VideoSink:
 
     def _file(self, number: int) -> Path:
         assert self._outputs.folder, "flow files have a folder"
-        return flow_file(self._outputs.folder, number)
-
-
-def flow_file(folder: Path, number: int) -> Path:
-    """Return the file of a flow, which is numbered by the first of its two frames."""
-    return folder / f"{number:06d}.flo"
-
-
-def numbered_flows(folder: Path) -> list[Path]:
-    """Return the flow files of an earlier run, by their numbers."""
-    flows = [folder / name for name in _names(folder) if _NUMBERED_FLOW.fullmatch(name)]
-    return sorted(flows, key=lambda path: (int(path.stem), path.name))
-
-
-def usable_flows(folder: Path, height: int, width: int) -> int:
-    """Return how many flow files of an earlier run are there from the first on, whole, in a size.
-
-    The first and the last one are read; those between them have to be as long.
-    """
-    count, size = 0, None
-    for path in numbered_flows(folder):
-        if path != flow_file(folder, count):
-            break
-        try:
-            if size is None:
-                if read_flow(path).shape[:2] != (height, width):
-                    break
-                size = path.stat().st_size
-            if path.stat().st_size != size:
-                break
-        except (OSError, PwcFlowError):
-            break
-        count += 1
-    while count:
-        with suppress(PwcFlowError):
-            read_flow(flow_file(folder, count - 1))
-            return count
-        count -= 1
-    return 0
+        return flow_file(self._outputs.folder, number, self._outputs.suffix)
 
 
 def _remove(path: Path) -> None:

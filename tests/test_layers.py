@@ -13,19 +13,19 @@ PACKAGE = Path(pwcflow.__file__).parent
 # From the ground up: a module imports only from the lines above its own.
 LAYERS = [
     {"errors", "frame_selection", "opencv_log", "progress"},
-    {"atomic_file", "cuda_kernels", "cudnn", "cudnn_graph", "device", "openexr_log"},
+    {"atomic_file", "cuda_kernels", "cudnn", "cudnn_graph", "device", "exr_header", "openexr_log"},
     {"warp", "image_file"},
     {"ops"},
     {"network", "flow_file", "video"},
-    {"color", "convolution", "evaluation", "overlap"},
-    {"dense_block"},
+    {"color", "color_writer", "convolution", "evaluation", "overlap"},
+    {"animation_writer", "dense_block"},
     {"aligned", "weights", "scale", "video_writer"},
     {"inference"},
     {"captured"},
     {"gpu_flow"},
     {"estimator", "outputs"},
     {"training"},
-    {"folder_lock", "video_list"},
+    {"folder_lock", "run_folder", "video_list"},
     {"provenance"},
     {"video_sink"},
     {"earlier_run"},
@@ -36,10 +36,11 @@ LAYERS = [
     {"__main__", "__init__"},
 ]
 TORCH_FREE = {
-    "__init__", "atomic_file", "cli", "color", "convert", "earlier_run", "errors", "evaluation",
-    "flow_file", "folder_lock", "frame_selection", "image_file", "info", "many_videos",
-    "opencv_log", "openexr_log", "outputs", "overlap", "pipeline", "progress", "provenance",
-    "scale", "video", "video_list", "video_sink", "video_writer", "visualize",
+    "__init__", "animation_writer", "atomic_file", "cli", "color", "color_writer", "convert",
+    "earlier_run", "errors", "evaluation", "exr_header", "flow_file", "folder_lock",
+    "frame_selection", "image_file", "info", "many_videos", "opencv_log", "openexr_log", "outputs",
+    "overlap", "pipeline", "progress", "provenance", "run_folder", "scale", "video", "video_list",
+    "video_sink", "video_writer", "visualize",
 }  # fmt: skip
 
 

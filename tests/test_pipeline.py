@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pwcflow.errors import FlowFileError, ImageError, OutputError, VideoError
-from pwcflow.flow_file import read_flow
+from pwcflow.flow_file import read_flow, read_metadata
 from pwcflow.image_file import read_image, write_image
 from pwcflow.opencv_log import quiet_codecs
 from pwcflow.pipeline import estimate_pair, estimate_video
@@ -118,6 +118,7 @@ def test_a_pair_of_images_becomes_a_flow_file_and_a_colour_image(tmp_path, estim
         "first": str(first),
         "second": str(second),
         "flow": str(output),
+        "backward": None,
         "viz": str(viz),
         "max_flow_px": 50.0,
         "width": WIDTH,
@@ -128,6 +129,33 @@ def test_a_pair_of_images_becomes_a_flow_file_and_a_colour_image(tmp_path, estim
         "device": "cpu",
         "precision": "fp32",
     }
+
+
+@pytest.mark.parametrize("names", [("f.flo", "b.npz"), ("both.exr", "both.exr")])
+def test_the_flow_back_goes_into_a_file_of_its_own_or_into_the_same_exr(tmp_path, estimator, names):
+    if ".exr" in names[0]:
+        pytest.importorskip("OpenEXR")
+    images = [tmp_path / "1.png", tmp_path / "2.png"]
+    for path, level in zip(images, (30, 40), strict=True):
+        write_image(path, gray(level))
+    output, backward = (tmp_path / name for name in names)
+    estimate_pair(estimator.load, *images, output=output, viz=None, backward=backward)
+    assert np.all(read_flow(output) == (30, 40))
+    same = output == backward
+    assert np.all(read_flow(backward, direction="backward" if same else "forward") == (40, 30))
+    metadata = read_metadata(backward)
+    assert metadata["direction"] == ("forward and backward" if same else "backward")
+    assert metadata["first"] == str(images[0] if same else images[1])
+    assert (metadata["weights"], metadata["precision"]) == ("fake", "fp32")
+
+
+def test_two_directions_do_not_fit_into_one_file_of_another_kind(tmp_path, estimator):
+    write_image(tmp_path / "1.png", gray(1))
+    one = tmp_path / "f.flo"
+    with pytest.raises(OutputError, match="or another output"):
+        estimate_pair(estimator.load, tmp_path / "1.png", tmp_path / "1.png", output=one,
+                      viz=None, backward=one)  # fmt: skip
+    assert estimator.loads == 0
 
 
 def test_the_scale_asked_for_is_that_of_the_colour_image(tmp_path, estimator):
@@ -362,8 +390,8 @@ def test_a_source_without_two_good_frames_loads_and_writes_nothing(tmp_path, est
 
 
 def test_an_unknown_video_suffix_is_told_before_the_source_is_opened(tmp_path, estimator):
-    with pytest.raises(OutputError, match=r"'\.gif' is not a video format"):
-        run(estimator, tmp_path / "missing.mp4", viz=tmp_path / "viz.gif")
+    with pytest.raises(OutputError, match=r"'\.mpg' is not a video format"):
+        run(estimator, tmp_path / "missing.mp4", viz=tmp_path / "viz.mpg")
     assert estimator.loads == 0
 
 

@@ -31,11 +31,13 @@ from pwcflow.errors import OutputError
 
 if TYPE_CHECKING:
     from pwcflow.estimator import FlowEstimator
+    from pwcflow.provenance import Maker
 
 ESTIMATE_EXAMPLES = """\b
 Examples:
   pwcflow estimate one.png two.png -o flow.flo
   pwcflow estimate one.png two.png --viz flow.png --max-flow 20
+  pwcflow estimate one.png two.png -o both.exr --backward both.exr
 """
 VIDEO_EXAMPLES = """\b
 Examples:
@@ -44,6 +46,8 @@ Examples:
   pwcflow video frames/ --flo flows --viz flow.mp4 --fps 30
   pwcflow video clip.mp4 -o flows --start 12.5s --end 20s --step 2 --max-side 1024
   pwcflow video frames/%04d.png -o flows
+  pwcflow video clip.mp4 -o kitti --to png
+  pwcflow video clip.mp4 -o flow.gif --max-side 480 --end 100
   pwcflow video camera:0 -o flow.mp4 --end 300
   pwcflow video clips/ "more/**/*.avi" @list.txt -o flows
 """
@@ -76,6 +80,15 @@ def estimate(
             help="Flow file: .flo, .npz, KITTI .png or another. Its folder must be there.",
         ),
     ] = None,
+    backward: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            readable=False,
+            help="Flow file for the flow from SECOND to FIRST. The FILE of -o holds both if it is "
+            "an .exr.",
+        ),
+    ] = None,
     viz: Annotated[
         Path | None,
         typer.Option(
@@ -92,8 +105,8 @@ def estimate(
     as_json: JsonOption = False,
 ) -> None:
     """Write the flow that carries FIRST onto SECOND."""
-    if not (output or viz):
-        raise typer.BadParameter("give -o FLOW, --viz IMAGE, or both")
+    if not (output or backward or viz):
+        raise typer.BadParameter("give -o FLOW, --backward FLOW, --viz IMAGE, or several")
     if max_flow and not viz:
         raise typer.BadParameter("--max-flow is for a colour image; give --viz IMAGE too")
     with friendly_errors(quiet):
@@ -105,9 +118,10 @@ def estimate(
             second,
             output=output,
             viz=viz,
+            backward=backward,
             max_flow=max_flow,
         )
-        files = " and ".join(str(path) for path in (output, viz) if path)
+        files = " and ".join(dict.fromkeys(str(path) for path in (output, backward, viz) if path))
         size = f"{summary['width']} x {summary['height']} pixels"
         motion = f"largest motion {summary['largest_motion_px']} px"
         told = f"{files}: {size}, {motion}{_scale(summary['max_flow_px'])}"
@@ -138,7 +152,7 @@ def video(
     flo: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", readable=False, help="Folder for .flo files, made where missing."
+            metavar="DIR", readable=False, help="Folder for flow files, made where missing."
         ),
     ] = None,
     viz: Annotated[
@@ -146,8 +160,8 @@ def video(
         typer.Option(
             metavar="FILE",
             readable=False,
-            help="Colour video. Its folder must be there. Of many videos: a folder with one "
-            "flow.mp4 for each.",
+            help="Colour video, or GIF or WebP. Its folder must be there. Of many videos: a folder "
+            "with one flow.mp4 for each.",
         ),
     ] = None,
     lists: Annotated[
@@ -159,11 +173,18 @@ def video(
             help="Inputs, one a line; # begins a comment. Repeatable.",
         ),
     ] = None,
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="FORMAT",
+            help="That of the flow files: flo, png (KITTI), npy, npz (compressed), pfm, flo5, exr.",
+        ),
+    ] = "flo",
     overwrite: Annotated[
         bool,
         typer.Option(
             "--overwrite",
-            help="Remove numbered .flo files that the folder holds, and begin anew.",
+            help="Remove flow files of an earlier run that the folder holds, and begin anew.",
         ),
     ] = False,
     max_flow: MaxFlowOption = None,
@@ -205,6 +226,7 @@ def video(
         raw=raw, reader=reader,
     )  # fmt: skip
     with friendly_errors(quiet):
+        from pwcflow.flow_file import FLOW_SUFFIXES
         from pwcflow.video_list import find_videos, single_video
         from pwcflow.video_sink import VideoOutputs
 
@@ -215,20 +237,36 @@ def video(
             raise typer.BadParameter("--max-flow and --fps are for a colour video; give --viz FILE")
         if overwrite and source and not folder:
             raise typer.BadParameter("--overwrite is for a folder of flows; give --flo DIR")
+        suffix = f".{to.lower().removeprefix('.')}"
+        if suffix not in FLOW_SUFFIXES:
+            known = " ".join(known[1:] for known in FLOW_SUFFIXES)
+            raise typer.BadParameter(f"--to is one of {known}, not {to}")
+        if suffix != ".flo" and not folder:
+            raise typer.BadParameter("--to is for a folder of flows; give --flo DIR")
         outputs = VideoOutputs(
-            folder=folder, overwrite=overwrite, viz=movie, max_flow=max_flow, fps=fps
+            folder=folder,
+            suffix=suffix,
+            overwrite=overwrite,
+            viz=movie,
+            max_flow=max_flow,
+            fps=fps,
         )
         load = _loader(weights, device, precision, quiet)
+        find = _maker_finder(weights, precision)
         if source:
             from pwcflow.pipeline import estimate_video
 
-            summary = estimate_video(load, source, outputs, selection=selection, progress=not quiet)
+            summary = estimate_video(
+                load, source, outputs, selection=selection, find_maker=find, progress=not quiet
+            )
             tell(_video_told(summary, outputs), summary, quiet=quiet, as_json=as_json)
             return
         from pwcflow.many_videos import estimate_videos
 
         videos = find_videos(names, lists or [], filter(None, (folder, movie)))
-        summary = estimate_videos(load, videos, outputs, selection=selection, progress=not quiet)
+        summary = estimate_videos(
+            load, videos, outputs, selection=selection, find_maker=find, progress=not quiet
+        )
         counts = ", ".join(f"{summary[name]} {name}" for name in ("done", "skipped", "failed"))
         number = summary["videos"]
         told = f"{outputs}: {number} {'video' if number == 1 else 'videos'}, {counts}"
@@ -283,6 +321,19 @@ def _loader(
         return FlowEstimator(weights, device, precision, quiet=quiet)
 
     return load
+
+
+def _maker_finder(weights: str, precision: str) -> "Callable[[], Maker | None]":
+    """Return what tells what would compute the flows, without PyTorch where that is enough."""
+
+    def find() -> "Maker | None":
+        from pwcflow.provenance import KnownMaker
+        from pwcflow.weights import provenance_of
+
+        known = None if precision == "auto" else provenance_of(weights)  # auto asks the device
+        return KnownMaker(known, precision) if known else None
+
+    return find
 
 
 def _video_outputs(

@@ -119,6 +119,23 @@ def _side(pixels: float) -> int:
     return round(min(max(pixels, 1.0), LONGEST_SIDE))
 
 
+def selection_of(settings: Mapping[str, Any]) -> FrameSelection:
+    """Return the selection of which `FrameSelection.settings` returned these.
+
+    Raises:
+        ValueError: it has not returned them.
+    """
+    parsers = {"start": parse_moment, "end": parse_moment, "size": parse_size, "raw": parse_raw}
+    given = {
+        name: parsers[name](value) if name in parsers and isinstance(value, str) else value
+        for name, value in settings.items()
+    }
+    try:
+        return FrameSelection(**given)
+    except TypeError as error:
+        raise ValueError(f"a selection of frames that is not known: {dict(settings)}") from error
+
+
 def reached(moment: Moment, number: int, seconds: float | None) -> bool:
     """Return whether a frame, with its number and time, is at a moment or after it."""
     if isinstance(moment, int):

@@ -29,7 +29,7 @@ LAYERS = [
     {"provenance"},
     {"video_sink"},
     {"earlier_run"},
-    {"convert", "info", "pipeline", "visualize"},
+    {"convert", "info", "pipeline", "viewer", "visualize"},
     {"many_videos"},
     {"bench"},
     {"cli"},
@@ -39,7 +39,7 @@ TORCH_FREE = {
     "__init__", "atomic_file", "cli", "color", "convert", "earlier_run", "errors", "evaluation",
     "flow_file", "folder_lock", "frame_selection", "image_file", "info", "many_videos",
     "opencv_log", "openexr_log", "outputs", "overlap", "pipeline", "progress", "provenance",
-    "scale", "video", "video_list", "video_sink", "video_writer", "visualize",
+    "scale", "video", "video_list", "video_sink", "video_writer", "viewer", "visualize",
 }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from pwcflow.cli.bench import BENCH_EXAMPLES, bench
 from pwcflow.cli.convert import CONVERT_EXAMPLES, convert
 from pwcflow.cli.info import INFO_EXAMPLES, info
 from pwcflow.cli.train import TRAIN_EXAMPLES, train
+from pwcflow.cli.view import VIEW_EXAMPLES, view
 
 app = typer.Typer(
     help="Dense optical flow from files: PWC-Net on a GPU or a CPU.",
@@ -38,6 +39,7 @@ app.command(cls=_Command, epilog=flow.VIDEO_EXAMPLES)(flow.video)
 app.command(cls=_Command, epilog=flow.VISUALIZE_EXAMPLES)(flow.visualize)
 app.command(cls=_Command, epilog=CONVERT_EXAMPLES)(convert)
 app.command(cls=_Command, epilog=INFO_EXAMPLES)(info)
+app.command(cls=_Command, epilog=VIEW_EXAMPLES)(view)
 app.command(cls=_Command, epilog=TRAIN_EXAMPLES)(train)
 app.command(cls=_Command, epilog=BENCH_EXAMPLES)(bench)
 

@@ -1,0 +1,116 @@
+// What the page embeds, decoded when it is wanted: a flow is int16 steps of u and v, a picture an
+// ImageBitmap. Only the flows near the one that is shown are kept.
+
+const UNKNOWN = -32768;
+
+/** Returns an embedded element; while the page still loads, once all of its text is there. */
+async function embedded(id) {
+  for (;;) {
+    const loaded = document.readyState !== "loading";
+    const element = document.getElementById(id);
+    if (element && (loaded || element.nextElementSibling)) return element;
+    if (loaded) throw new Error(`the page is cut short: it lacks ${id}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+function bytesOf(element) {
+  const text = atob(element.textContent);
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  return bytes;
+}
+
+async function inflated(bytes) {
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+/** Undoes the prediction of encoding.py: returns u and v, each an Int16Array of rows. */
+function unpredicted(bytes, width, height) {
+  const size = width * height;
+  const planes = [];
+  for (let plane = 0; plane < 2; plane++) {
+    const low = plane * size;
+    const high = low + 2 * size;
+    const values = new Int16Array(size);
+    for (let y = 0, i = 0; y < height; y++) {
+      let error = 0; // summed up along the row
+      for (let x = 0; x < width; x++, i++) {
+        const code = bytes[low + i] | (bytes[high + i] << 8);
+        error += (code >>> 1) ^ -(code & 1);
+        values[i] = (y ? values[i - width] : 0) + error; // wraps, as it did when it was made
+      }
+    }
+    planes.push(values);
+  }
+  return planes;
+}
+
+class Payload {
+  constructor(flows) {
+    this.flows = flows;
+    this.pictures = new Map(); // promises, by key
+    this.decoded = new Map(); // promises, by index
+  }
+
+  /** Returns a flow and its pictures: {u, v, step, width, height, first, second, ...facts}. */
+  load(index) {
+    if (!this.decoded.has(index)) this.decoded.set(index, this.decode(index));
+    return this.decoded.get(index);
+  }
+
+  /** Begins to decode the flows that come next, and forgets those far away. */
+  stayNear(index, ahead) {
+    const near = new Set([index, this.wrapped(index - 1)]);
+    for (let more = 1; more <= ahead; more++) near.add(this.wrapped(index + more));
+    for (const other of this.decoded.keys()) if (!near.has(other)) this.decoded.delete(other);
+    const keys = new Set();
+    for (const other of near) {
+      this.load(other).then(
+        (flow) => [flow.firstKey, flow.secondKey].forEach((key) => keys.add(key)),
+        () => {}, // told when it is shown
+      );
+    }
+    Promise.allSettled([...this.decoded.values()]).then(() => {
+      // Bitmaps are not closed here: one may be on screen. The collector frees them.
+      for (const key of this.pictures.keys()) if (!keys.has(key)) this.pictures.delete(key);
+    });
+  }
+
+  wrapped(index) {
+    return (index + this.flows) % this.flows;
+  }
+
+  async decode(index) {
+    const element = await embedded(`flow-${index}`);
+    const { name, first, second, seconds } = element.dataset;
+    const [width, height] = [Number(element.dataset.width), Number(element.dataset.height)];
+    const [bytes, ...pictures] = await Promise.all([
+      inflated(bytesOf(element)),
+      this.picture(first),
+      this.picture(second),
+    ]);
+    if (bytes.length !== 4 * width * height) throw new Error(`${name} is damaged in this page`);
+    const [u, v] = unpredicted(bytes, width, height);
+    return {
+      index, name, width, height, u, v,
+      step: Number(element.dataset.step),
+      unknown: Number(element.dataset.unknown),
+      seconds: seconds === undefined ? null : Number(seconds),
+      fileWidth: Number(element.dataset.fileWidth),
+      fileHeight: Number(element.dataset.fileHeight),
+      first: pictures[0], second: pictures[1], firstKey: first, secondKey: second,
+    };
+  }
+
+  picture(key) {
+    if (key === undefined) return null;
+    if (!this.pictures.has(key)) {
+      const decode = async () =>
+        createImageBitmap(new Blob([bytesOf(await embedded(`picture-${key}`))], { type: "image/webp" }));
+      this.pictures.set(key, decode());
+    }
+    return this.pictures.get(key);
+  }
+}

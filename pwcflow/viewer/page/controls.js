@@ -55,7 +55,7 @@ class Controls {
       this.probe.update();
     });
     canvas.addEventListener("pointerup", (event) => {
-      if (held && !held.moved) this.probe.mark(geometry.pixelAt(...place(event)));
+      if (held && !held.moved) this.probe.toggleMark(geometry.pixelAt(...place(event)));
       held = null;
       canvas.classList.remove("dragged");
     });

@@ -16,20 +16,17 @@ class Legend {
   paint() {
     const size = Math.round(200 * Math.max(window.devicePixelRatio || 1, 2));
     const radius = 0.45 * size;
-    const [u, v] = [new Float32Array(size * size), new Float32Array(size * size)];
-    for (let y = 0, i = 0; y < size; y++) {
-      for (let x = 0; x < size; x++, i++) {
-        u[i] = (x + 0.5 - size / 2) / radius;
-        v[i] = (y + 0.5 - size / 2) / radius;
-      }
-    }
     [this.canvas.width, this.canvas.height] = [size, size];
     const context = this.canvas.getContext("2d");
     const image = context.createImageData(size, size);
-    this.colors.paint(u, v, 1, image.data);
-    for (let i = 0; i < u.length; i++) {
-      const edge = (Math.hypot(u[i], v[i]) - 1) * radius; // in pixels beyond the rim
-      image.data[4 * i + 3] = 255 * Math.min(Math.max(0.5 - edge, 0), 1);
+    const pixels = new Uint32Array(image.data.buffer);
+    for (let y = 0, i = 0; y < size; y++) {
+      for (let x = 0; x < size; x++, i++) {
+        const [u, v] = [x + 0.5 - size / 2, y + 0.5 - size / 2];
+        const inside = Math.min(Math.max(radius + 0.5 - Math.hypot(u, v), 0), 1); // of this pixel
+        pixels[i] = this.colors.color(u, v, radius + 1);
+        image.data[4 * i + 3] = 255 * inside;
+      }
     }
     context.putImageData(image, 0, 0);
   }

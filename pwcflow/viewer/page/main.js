@@ -45,7 +45,7 @@ stage.onDraw = () => {
   probe.update();
 };
 timeline.max = settings.flows - 1;
-document.getElementById("transport").hidden = settings.flows < 2;
+for (const part of document.querySelectorAll(".moving")) part.hidden = settings.flows < 2;
 document.getElementById("fps").value = Number(settings.fps.toFixed(3));
 if (typeof DecompressionStream === "undefined") {
   fail(new Error("This page needs a browser of 2023 or later."));

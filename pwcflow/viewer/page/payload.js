@@ -1,5 +1,5 @@
 // What the page embeds, decoded when it is wanted: a flow is int16 steps of u and v, a picture an
-// ImageBitmap. Only the flows near the one that is shown are kept.
+// image element. Only the flows near the one that is shown are kept.
 
 const UNKNOWN = -32768;
 
@@ -15,6 +15,7 @@ async function embedded(id) {
 }
 
 function bytesOf(element) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(element.textContent);
   const text = atob(element.textContent);
   const bytes = new Uint8Array(text.length);
   for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
@@ -22,8 +23,11 @@ function bytesOf(element) {
 }
 
 async function inflated(bytes) {
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
+  const { writable, readable } = new DecompressionStream("deflate");
+  const writer = writable.getWriter();
+  const written = writer.write(bytes).then(() => writer.close());
+  const [data] = await Promise.all([new Response(readable).arrayBuffer(), written]);
+  return new Uint8Array(data);
 }
 
 /** Undoes the prediction of encoding.py: returns u and v, each an Int16Array of rows. */
@@ -73,7 +77,6 @@ class Payload {
       );
     }
     Promise.allSettled([...this.decoded.values()]).then(() => {
-      // Bitmaps are not closed here: one may be on screen. The collector frees them.
       for (const key of this.pictures.keys()) if (!keys.has(key)) this.pictures.delete(key);
     });
   }
@@ -107,8 +110,12 @@ class Payload {
   picture(key) {
     if (key === undefined) return null;
     if (!this.pictures.has(key)) {
-      const decode = async () =>
-        createImageBitmap(new Blob([bytesOf(await embedded(`picture-${key}`))], { type: "image/webp" }));
+      const decode = async () => {
+        const picture = new Image();
+        picture.src = `data:image/webp;base64,${(await embedded(`picture-${key}`)).textContent}`;
+        await picture.decode();
+        return picture;
+      };
       this.pictures.set(key, decode());
     }
     return this.pictures.get(key);

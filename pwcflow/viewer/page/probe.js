@@ -19,6 +19,11 @@ class Probe {
     this.update();
   }
 
+  /** Marks a pixel, or removes the mark if it is on it. */
+  toggleMark(pixel) {
+    this.mark(String(pixel) === String(this.marked) ? null : pixel);
+  }
+
   /** Moves the mark; the first time it is put into the middle. */
   moveMark(dx, dy) {
     const { width, height } = this.stage.flow;

@@ -66,7 +66,7 @@ class Stage {
       }
       const context = painted.getContext("2d", { willReadFrequently: true });
       this.image ??= context.createImageData(flow.width, flow.height);
-      this.colors.paint(flow.u, flow.v, scale / flow.step, this.image.data);
+      this.colors.paint(flow.u, flow.v, scale / flow.step, new Uint32Array(this.image.data.buffer));
       context.putImageData(this.image, 0, 0);
       this.paintedKey = key;
     }
@@ -83,7 +83,7 @@ class Stage {
     context.clearRect(0, 0, canvas.width, canvas.height);
     const pixel = geometry.zoom * density; // device pixels a pixel
     context.imageSmoothingEnabled = pixel !== 1 && pixel < 2; // from there on each is a square
-    context.imageSmoothingQuality = "high";
+    context.imageSmoothingQuality = pixel < 1 ? "high" : "low";
     const cut = right ? Math.round(share * canvas.width) : canvas.width;
     this.drawSide(context, left[1], 0, cut, density);
     if (right) this.drawSide(context, right[1], cut, canvas.width - cut, density);

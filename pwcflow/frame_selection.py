@@ -145,7 +145,7 @@ def reached(moment: Moment, number: int, seconds: float | None) -> bool:
 
 def shown(moment: Moment) -> str:
     """Return a moment as it is given on the command line."""
-    return f"{moment:g}s" if isinstance(moment, float) else str(moment)
+    return f"{moment:.15g}s" if isinstance(moment, float) else str(moment)
 
 
 def parse_moment(text: str) -> Moment:

@@ -75,9 +75,7 @@ def with_recorded_pictures(sequence: FlowSequence) -> FlowSequence:
             fps = source.fps
     except PwcFlowError as error:
         return replace(sequence, why_none=str(error))
-    return replace(
-        sequence, open_pictures=open_pictures, pictures=path, fps=fps or sequence.fps
-    )
+    return replace(sequence, open_pictures=open_pictures, pictures=path, fps=fps or sequence.fps)
 
 
 def with_given_pictures(sequence: FlowSequence, frames: Sequence[Path]) -> FlowSequence:

@@ -41,18 +41,14 @@ class Controls {
       held = { at: place(event), moved: false };
     });
     canvas.addEventListener("pointermove", (event) => {
+      if (!held) return;
       const [x, y] = place(event);
-      this.probe.pointer = [x, y];
-      if (held) {
-        const [dx, dy] = [x - held.at[0], y - held.at[1]];
-        if (held.moved || Math.hypot(dx, dy) > 3) {
-          canvas.classList.add("dragged");
-          geometry.pan(dx, dy);
-          held = { at: [x, y], moved: true };
-          this.stage.draw();
-        }
-      }
-      this.probe.update();
+      const [dx, dy] = [x - held.at[0], y - held.at[1]];
+      if (!held.moved && Math.hypot(dx, dy) <= 3) return;
+      canvas.classList.add("dragged");
+      geometry.pan(dx, dy);
+      held = { at: [x, y], moved: true };
+      this.stage.draw();
     });
     canvas.addEventListener("pointerup", (event) => {
       if (held && !held.moved) this.probe.toggleMark(geometry.pixelAt(...place(event)));
@@ -60,7 +56,12 @@ class Controls {
       canvas.classList.remove("dragged");
     });
     canvas.addEventListener("pointercancel", () => (held = null));
-    canvas.addEventListener("pointerleave", () => {
+    const around = canvas.parentElement; // the divider is in it too, and has pixels under it
+    around.addEventListener("pointermove", (event) => {
+      this.probe.pointer = place(event);
+      this.probe.update();
+    });
+    around.addEventListener("pointerleave", () => {
       this.probe.pointer = null;
       this.probe.update();
     });

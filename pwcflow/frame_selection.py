@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
@@ -125,8 +125,10 @@ def selection_of(settings: Mapping[str, Any]) -> FrameSelection:
     Raises:
         ValueError: it has not returned them.
     """
-    parsers = {"start": parse_moment, "end": parse_moment, "size": parse_size, "raw": parse_raw}
-    given = {
+    parsers: dict[str, Callable[[str], Any]] = {
+        "start": parse_moment, "end": parse_moment, "size": parse_size, "raw": parse_raw,
+    }  # fmt: skip
+    given: dict[str, Any] = {
         name: parsers[name](value) if name in parsers and isinstance(value, str) else value
         for name, value in settings.items()
     }

@@ -14,6 +14,7 @@ import shutil
 import signal
 import time
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -76,10 +77,8 @@ class Chromium:
 
     def __exit__(self, *_):
         os.close(self._write)  # it ends when nobody speaks to it any more
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(self._process, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         os.waitpid(self._process, 0)
         os.close(self._read)
 

@@ -1,8 +1,8 @@
 """Flows and pictures as a page holds them: small, and decoded by what every browser has.
 
 A flow is rounded to whole steps in int16, each component is predicted from its neighbours (left +
-above - above left, which is right wherever motion is affine), and the errors are deflated, low bytes
-before high ones. `payload.js` of the page undoes it.
+above - above left, which is right wherever motion is affine), and the errors are deflated, low
+bytes before high ones. `payload.js` of the page undoes it.
 """
 
 import math
@@ -74,10 +74,9 @@ def encode_picture(image: Image, name: str) -> bytes:
     Raises:
         ImageError: WebP cannot hold its size; the message names `name`.
     """
-    if image.dtype == np.uint16:
-        image = (image >> 8).astype(np.uint8)
-    elif image.dtype == np.float32:
-        image = np.rint(image * 255).astype(np.uint8)
+    if image.dtype != np.uint8:
+        white = (1 << 16) - 1 if image.dtype == np.uint16 else 1
+        image = np.rint(image * (255 / white)).astype(np.uint8)
     options = [cv2.IMWRITE_WEBP_QUALITY, _WEBP_QUALITY]
     with quiet_encoding():
         try:

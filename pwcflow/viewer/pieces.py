@@ -1,6 +1,6 @@
 """What a page is made of, in the order in which it is written: each picture before its flows."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import NamedTuple, TypeAlias
 
 from pwcflow.errors import VideoError
@@ -21,7 +21,7 @@ class Picture(NamedTuple):
 class PlacedFlow(NamedTuple):
     """A flow file in a page."""
 
-    index: int
+    place: int
     """Its place among all flows of the page, from 0."""
     flow: ShownFlow
     first: str | None
@@ -34,7 +34,7 @@ class PlacedFlow(NamedTuple):
 Piece: TypeAlias = Picture | PlacedFlow
 
 
-def pieces_of(sequences: list[FlowSequence]) -> Iterator[Piece]:
+def pieces_of(sequences: list[FlowSequence]) -> Generator[Piece, None, None]:
     """Yield pictures and flows, each picture once, and only those that belong to a flow.
 
     Raises:

@@ -1,31 +1,21 @@
 """Flow files in, a page out: needs no torch."""
 
-import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from pwcflow.atomic_file import check_writable, replacing
 from pwcflow.color import SMALLEST_SCALE_PX, color_wheel
-from pwcflow.errors import FlowFileError, OutputError, VideoError
+from pwcflow.errors import OutputError, VideoError
 from pwcflow.flow_file import read_flow
-from pwcflow.frame_selection import FrameSelection
 from pwcflow.outputs import check_nothing_lost
 from pwcflow.progress import progress_bar
 from pwcflow.scale import scale_of
-from pwcflow.video.resize import resized
-from pwcflow.viewer.encoding import (
-    EncodedFlow,
-    encode_flow,
-    encode_picture,
-    sampled,
-    step_for,
-)
+from pwcflow.viewer.encoder import EncodedPicture, Encoder, in_threads
+from pwcflow.viewer.encoding import step_for
 from pwcflow.viewer.page import PageWriter
-from pwcflow.viewer.pieces import Picture, Piece, PlacedFlow, check_sizes, pieces_of
+from pwcflow.viewer.pieces import pieces_of
 from pwcflow.viewer.results import (
     FlowSequence,
     find_flows,
@@ -35,21 +25,6 @@ from pwcflow.viewer.results import (
 
 PAGE_SUFFIXES = (".html", ".htm")
 DEFAULT_FPS = 25.0
-LARGEST_SIDE_PX = 16383
-"""Of what WebP holds; canvases of browsers take little more."""
-_THREADS = min(4, os.cpu_count() or 1)
-_T = TypeVar("_T")
-_R = TypeVar("_R")
-
-
-class _Encoded(NamedTuple):
-    piece: Piece
-    flow: EncodedFlow | None
-    """Of a flow."""
-    webp: bytes
-    """Of a picture."""
-    size: tuple[int, int]
-    """(width, height) of the file, before it was made smaller."""
 
 
 def view(
@@ -98,91 +73,73 @@ def view(
     sequences = _with_pictures(sequences, frames, look_for_frames)
     paths = [flow.path for sequence in sequences for flow in sequence.flows]
     with progress_bar(len(paths) * (1 if max_flow else 2), progress, unit="flow") as bar:
-        scale = max_flow or SMALLEST_SCALE_PX
-        if not max_flow:
-            for longest in _in_threads(lambda path: scale_of(read_flow(path, bound=bound)), paths):
-                scale = max(scale, longest)
-                bar.update()
+        scale = max_flow or _largest_scale(paths, bound, bar.update)
         settings = {
             "flows": len(paths),
             "scale": scale,
             "fps": fps or next((item.fps for item in sequences if item.fps), DEFAULT_FPS),
             "wheel": color_wheel().tolist(),
         }
-        encode = _Encoder(step_for(scale), max_side, bound)
-        pictures, largest, step = 0, (0, 0), 0.0
+        encoder = Encoder(step_for(scale), max_side, bound)
         with replacing(output) as temporary, temporary.open("xb") as file:
             page = PageWriter(file, title or _name_of(results[0]), settings)
-            with closing(pieces_of(sequences)) as pieces:
-                for encoded in _in_threads(encode, pieces):
-                    if isinstance(encoded.piece, Picture):
-                        page.picture(encoded.piece.key, encoded.webp)
-                        pictures += 1
-                    elif encoded.flow:
-                        page.flow(encoded.piece.index, encoded.flow, _facts(encoded))
-                        largest = max(largest, encoded.size)
-                        step = max(step, encoded.flow.step_px)
-                        bar.update()
+            contents = _write_pieces(page, sequences, encoder, bar.update)
             page.finish()
     return {
         "results": [str(result) for result in results],
         "output": str(output),
         "flows": len(paths),
-        "frames": pictures,
+        "frames": contents.pictures,
         "frames_from": [item.pictures for item in sequences if item.pictures],
         "why_no_frames": next((item.why_none for item in sequences if item.why_none), None),
-        "width": largest[0],
-        "height": largest[1],
+        "width": contents.size[0],
+        "height": contents.size[1],
         "max_flow_px": round(scale, 3),
-        "precision_px": step / 2,
+        "precision_px": contents.step_px / 2,
         "bytes": output.stat().st_size,
     }
 
 
-class _Encoder:
-    """Encodes pictures and flows, in any thread."""
-
-    def __init__(self, step_px: float, max_side: int | None, bound: float | None) -> None:
-        self._step_px = step_px
-        self._selection = FrameSelection(max_side=max_side)
-        self._bound = bound
-
-    def __call__(self, piece: Piece) -> _Encoded:
-        return self._picture(piece) if isinstance(piece, Picture) else self._flow(piece)
-
-    def _picture(self, picture: Picture) -> _Encoded:
-        height, width = picture.image.shape[:2]
-        image = resized(picture.image, *self._selection.target(width, height))
-        webp = encode_picture(image, picture.name)
-        small = picture._replace(image=picture.image[:0])  # to be forgotten by now
-        return _Encoded(small, None, webp, (width, height))
-
-    def _flow(self, placed: PlacedFlow) -> _Encoded:
-        flow = read_flow(placed.flow.path, bound=self._bound)
-        height, width = flow.shape[:2]
-        check_sizes(placed, width, height)
-        shown = self._selection.target(width, height)
-        if max(shown) > LARGEST_SIDE_PX:
-            raise FlowFileError(
-                f"{placed.flow.path} is {width} x {height} pixels, more than browsers draw; "
-                "give --max-side 4096"
-            )
-        if shown != (width, height):
-            flow = sampled(flow, *shown)
-        return _Encoded(placed, encode_flow(flow, self._step_px), b"", (width, height))
+class _Contents(NamedTuple):
+    pictures: int
+    size: tuple[int, int]
+    """(width, height) of the largest flow."""
+    step_px: float
+    """The largest."""
 
 
-def _facts(encoded: _Encoded) -> dict[str, Any]:
-    assert isinstance(encoded.piece, PlacedFlow)
-    placed = encoded.piece
-    return {
-        "name": placed.flow.path.name,
-        "first": placed.first,
-        "second": placed.second,
-        "seconds": placed.flow.seconds,
-        "file-width": encoded.size[0],
-        "file-height": encoded.size[1],
-    }
+def _write_pieces(
+    page: PageWriter,
+    sequences: list[FlowSequence],
+    encoder: Encoder,
+    update: Callable[[], object],
+) -> _Contents:
+    pictures, size, step = 0, (0, 0), 0.0
+    with (
+        closing(pieces_of(sequences)) as pieces,
+        closing(in_threads(encoder, pieces)) as encoded_pieces,
+    ):
+        for encoded in encoded_pieces:
+            if isinstance(encoded, EncodedPicture):
+                page.picture(encoded.key, encoded.webp)
+                pictures += 1
+            else:
+                page.flow(encoded.place, encoded.flow, encoded.facts)
+                size = max(size, encoded.size)
+                step = max(step, encoded.flow.step_px)
+                update()
+    return _Contents(pictures, size, step)
+
+
+def _largest_scale(
+    paths: Sequence[Path], bound: float | None, update: Callable[[], object]
+) -> float:
+    scale = SMALLEST_SCALE_PX
+    with closing(in_threads(lambda path: scale_of(read_flow(path, bound=bound)), paths)) as scales:
+        for longest in scales:
+            scale = max(scale, longest)
+            update()
+    return scale
 
 
 def _with_pictures(
@@ -200,18 +157,3 @@ def _with_pictures(
 
 def _name_of(result: Path) -> str:
     return result.name or result.resolve().name or str(result)
-
-
-def _in_threads(function: Callable[[_T], _R], items: Iterable[_T]) -> Iterator[_R]:
-    """Yield what a function makes of items, in order; threads work a few items ahead."""
-    threads = ThreadPoolExecutor(_THREADS, "view")
-    waiting: deque[Future[_R]] = deque()
-    try:
-        for item in items:
-            waiting.append(threads.submit(function, item))
-            if len(waiting) > 2 * _THREADS:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        threads.shutdown(cancel_futures=True)

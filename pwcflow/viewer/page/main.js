@@ -24,7 +24,7 @@ function show(flow) {
   }
   const time = flow.seconds === null ? "" : ` · ${flow.seconds.toFixed(3)} s`;
   document.getElementById("position").textContent = `${flow.index + 1} of ${settings.flows}`;
-  document.getElementById("name").textContent = `${flow.name}${time} · ${flow.fileWidth} × ${flow.fileHeight}`;
+  document.getElementById("name").textContent = `${flow.name}${time} · ${flow.fileWidth} x ${flow.fileHeight} px`;
   document.getElementById("unknown-note").hidden = !flow.unknown;
   const share = (100 * flow.unknown) / (flow.width * flow.height);
   document.getElementById("unknown").textContent = `${share < 0.1 ? "< 0.1" : share.toFixed(1)} %`;

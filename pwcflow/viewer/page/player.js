@@ -19,7 +19,7 @@ class Player {
   async go(index) {
     this.index = this.payload.wrapped(index);
     const asked = ++this.asked;
-    this.payload.stayNear(this.index, this.payload.flows > AHEAD + 2 ? AHEAD : 0);
+    this.payload.stayNear(this.index, AHEAD);
     try {
       const flow = await this.payload.load(this.index);
       if (asked === this.asked) this.show(flow);

@@ -47,23 +47,23 @@ class Probe {
 
   texts() {
     const pixel = this.pixel();
-    if (!pixel || !this.inFlow(pixel)) return { at: "–", u: "–", v: "–", magnitude: "–", angle: "–" };
+    if (!pixel || !this.inFlow(pixel)) return { at: "-", u: "-", v: "-", magnitude: "-", angle: "-" };
     const { place, vector } = this.at(pixel);
     const at = `(${place[0]}, ${place[1]})`;
     if (!vector) return { at, u: "unknown", v: "unknown", magnitude: "unknown", angle: "unknown" };
     const [u, v] = vector;
     const digits = Math.min(Math.max(Math.ceil(-Math.log10(this.stage.flow.step / 2)), 0), 6);
-    const px = (value) => `${value.toFixed(digits).replace("-", "−")} px`;
+    const px = (value) => `${value.toFixed(digits)} px`;
     const degrees = (Math.atan2(v, u) * 180) / Math.PI;
     return {
       at, u: px(u), v: px(v), magnitude: px(Math.hypot(u, v)),
-      angle: u || v ? `${(Math.round((degrees < 0 ? degrees + 360 : degrees) * 10) / 10 % 360).toFixed(1)}°` : "–",
+      angle: u || v ? `${(Math.round((degrees < 0 ? degrees + 360 : degrees) * 10) / 10 % 360).toFixed(1)}°` : "-",
     };
   }
 
   sentence() {
     const { at, u, v, magnitude, angle } = this.texts();
-    return u === "unknown" ? `${at}: unknown` : `${at}: u ${u}, v ${v}, speed ${magnitude}, angle ${angle}`;
+    return u === "unknown" ? `${at}: unknown` : `${at}: u ${u}, v ${v}, magnitude ${magnitude}, angle ${angle}`;
   }
 
   update() {
@@ -106,7 +106,7 @@ class Probe {
       const dy = (vector[1] * zoom * flow.height) / flow.fileHeight;
       const length = Math.hypot(dx, dy);
       if (length > 1) {
-        const head = Math.min(9, length / 2) / length;
+        const head = Math.min(9, 0.4 * length) / length;
         const [endX, endY] = [x + dx, y + dy];
         const barb = (turn) => `${endX - head * (dx - turn * dy * 0.6)} ${endY - head * (dy + turn * dx * 0.6)}`;
         path = `M${x} ${y}L${endX} ${endY}M${barb(1)}L${endX} ${endY}L${barb(-1)}`;

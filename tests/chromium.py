@@ -12,18 +12,28 @@ import os
 import select
 import shutil
 import signal
+import subprocess
 import time
 from collections import deque
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 SECONDS = 60  # for whatever it is asked; a machine may be busy
 
 
+@cache
 def find_chromium():
-    """Return the path of the browser, or None."""
-    return next(filter(None, map(shutil.which, NAMES)), None)
+    """Return the path of a browser that runs, or None.
+
+    Some systems have a script of that name which tells how to install it.
+    """
+    for path in filter(None, map(shutil.which, NAMES)):
+        version = subprocess.run([path, "--version", "--no-sandbox"], capture_output=True)
+        if version.returncode == 0:
+            return path
+    return None
 
 
 class Chromium:

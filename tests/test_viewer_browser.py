@@ -204,7 +204,7 @@ def test_the_divider_is_moved_by_pointer_and_keys(page):
 def test_views_are_chosen_by_keys_and_buttons(page):
     place = [place_of(page, 3, 25), place_of(page, 36, 25)]
     flow = (255, 223, 223)
-    page.key("3")
+    page.key("4")
     np.testing.assert_allclose(colors_at(page, place), [flow, flow], atol=1)
     assert page.run("document.getElementById('divider').hidden")
     page.key("1")
@@ -234,7 +234,7 @@ def test_a_pixel_is_marked_by_keys_and_by_a_click(page):
 
 
 def test_zooming_keeps_the_pixel_under_the_pointer_and_dragging_pans(page):
-    page.key("3")
+    page.key("4")
     x, y = place_of(page, 5, 7)
     page.mouse("wheel", x, y, deltaX=0, deltaY=-400)
     page.wait_for("document.getElementById('zoom').textContent !== '2000 %'")
@@ -412,3 +412,32 @@ def test_frames_are_shown_at_the_right_place(browser, tmp_path):
     inner[5:27, 37:59] = False
     inner[11:21, 43:53] = True
     assert np.abs(shown - image)[inner].max() <= 24
+
+
+def test_the_second_frame_is_moved_back_by_the_flow(browser, tmp_path):
+    y, x = np.mgrid[:48, :64]
+    ramp = np.stack([2 * x, 4 * y, 0 * x], -1).astype(np.uint8)
+    flow = np.zeros((48, 64, 2), np.float32)
+    flow[...] = 10, -5
+    flow[24:] = 0.5, 0
+    flow[40, 40] = np.nan
+    for name in ("1.png", "2.png"):
+        write_image(tmp_path / name, ramp)
+    write_flow(tmp_path / "a.flo", flow)
+    frames = [tmp_path / "1.png", tmp_path / "2.png"]
+    view([tmp_path / "a.flo"], tmp_path / "a.html", frames=frames)
+    open_page(browser, tmp_path / "a.html")
+    browser.key("2")
+    browser.run("document.getElementById('divider').focus()")
+    browser.key("Home")
+    assert text(browser, "side-right") == "second frame, moved back"
+    shown = shown_image(browser, 64, 48).astype(int)
+    # 20 more red and 20 less green where it moves; beyond the frame there is nothing
+    inside = np.s_[6:23, 1:53]
+    np.testing.assert_allclose(shown[inside], ramp[inside] + np.array([20, -20, 0]), atol=8)
+    assert (shown[:5, :] == 0).all()
+    assert (shown[:24, 54:] == 0).all()
+    below = np.s_[25:39, 1:62]
+    np.testing.assert_allclose(shown[below], ramp[below] + np.array([1, 0, 0]), atol=8)
+    assert (shown[40, 40] == 0).all()
+    assert (shown[40, 41] > 0)[:2].all()

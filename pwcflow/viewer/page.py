@@ -15,8 +15,8 @@ from pwcflow.viewer.encoding import EncodedFlow
 
 _PARTS = files("pwcflow.viewer") / "page"
 _SCRIPTS = (
-    "payload.js", "colors.js", "geometry.js", "stage.js", "legend.js", "probe.js", "player.js",
-    "controls.js", "main.js",
+    "payload.js", "colors.js", "derived.js", "geometry.js", "stage.js", "legend.js", "probe.js",
+    "player.js", "controls.js", "main.js",
 )  # fmt: skip
 _DATA = "application/octet-stream"
 

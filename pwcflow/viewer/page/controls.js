@@ -24,7 +24,7 @@ class Controls {
 
   /** Lets only those views be chosen of which the flow has the pictures. */
   offer(flow) {
-    const possible = { frames: flow.first && flow.second, compare: flow.first, flow: true };
+    const possible = viewsOf(flow);
     for (const input of this.views) input.disabled = !possible[input.value];
   }
 
@@ -200,8 +200,9 @@ class Controls {
       Home: () => player.jump(0),
       End: () => player.jump(-1),
       1: () => this.setView("frames"),
-      2: () => this.setView("compare"),
-      3: () => this.setView("flow"),
+      2: () => this.setView("warped"),
+      3: () => this.setView("compare"),
+      4: () => this.setView("flow"),
       ",": () => this.moveDivider(-DIVIDER_STEP),
       ".": () => this.moveDivider(DIVIDER_STEP),
       x: () => this.stage.setShare(this.stage.share > 0.5 ? 0 : 1),

@@ -1,5 +1,11 @@
 // The canvas: what is shown left and right of the divider.
 
+/** Returns which views a flow can be shown in: what has no pictures shows the flow alone. */
+function viewsOf(flow) {
+  const both = Boolean(flow.first && flow.second);
+  return { frames: both, warped: both, compare: Boolean(flow.first), flow: true };
+}
+
 class Stage {
   constructor(colors, scale) {
     this.colors = colors;
@@ -7,8 +13,10 @@ class Stage {
     this.geometry = new Geometry();
     this.canvas = document.getElementById("canvas");
     this.divider = document.getElementById("divider");
-    this.painted = document.createElement("canvas"); // the flow's colours, a pixel a pixel
-    this.paintedKey = null;
+    this.colored = new Derived((flow, pixels) =>
+      this.colors.paint(flow.u, flow.v, this.scale / flow.step, pixels),
+    );
+    this.warped = new Derived(warpBack);
     this.view = "flow";
     this.share = 0.5; // of the stage's width that is left of the divider
     this.flow = null;
@@ -49,28 +57,17 @@ class Stage {
   /** Returns what is left and right of the divider: [name, what to draw], or null for all on the left. */
   sides() {
     const { flow, view } = this;
-    const pictures = { frames: flow.first && flow.second, compare: flow.first, flow: true };
-    const shown = pictures[view] ? view : "flow";
-    if (shown === "frames") return [["first frame", flow.first], ["second frame", flow.second]];
-    if (shown === "compare") return [["first frame", flow.first], ["flow", this.colored()]];
-    return [["flow", this.colored()], null];
-  }
-
-  colored() {
-    const { flow, scale, painted } = this;
-    const key = `${flow.index} ${scale}`;
-    if (this.paintedKey !== key) {
-      if (painted.width !== flow.width || painted.height !== flow.height) {
-        [painted.width, painted.height] = [flow.width, flow.height];
-        this.image = null;
-      }
-      const context = painted.getContext("2d", { willReadFrequently: true });
-      this.image ??= context.createImageData(flow.width, flow.height);
-      this.colors.paint(flow.u, flow.v, scale / flow.step, new Uint32Array(this.image.data.buffer));
-      context.putImageData(this.image, 0, 0);
-      this.paintedKey = key;
-    }
-    return painted;
+    const first = ["first frame", flow.first];
+    const colors = ["flow", () => this.colored.of(flow, this.scale)];
+    const shown = viewsOf(flow)[view] ? view : "flow";
+    const [left, right] = {
+      frames: [first, ["second frame", flow.second]],
+      warped: [first, ["second frame, moved back", () => this.warped.of(flow)]],
+      compare: [first, colors],
+      flow: [colors, null],
+    }[shown];
+    const computed = (side) => side && [side[0], typeof side[1] === "function" ? side[1]() : side[1]];
+    return [computed(left), computed(right)];
   }
 
   draw() {

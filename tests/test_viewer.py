@@ -289,6 +289,10 @@ def test_the_command_tells_what_it_wrote(work):
     assert result.output.count("\n") == 1
 
 
+def test_help_says_that_there_may_be_several_results():
+    assert "view [OPTIONS] RESULT...\n" in run("--help").output
+
+
 @pytest.mark.skipif(os.name != "posix", reason="a shell script stands for the browser")
 def test_open_hands_the_page_to_the_browser(work):
     write_flow(Path("flow.flo"), flow_of((1, 0)))

@@ -28,10 +28,11 @@ app = typer.Typer(
 
 
 class _Command(TyperCommand):
-    """Shows an argument as FIRST in its usage line; some versions of Typer say {FIRST}."""
+    """Shows arguments as FIRST or FILE... in its usage line; some Typers say {FIRST}, {FILE}..."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+        pieces = super().collect_usage_pieces(ctx)
+        return [piece.translate({ord("{"): None, ord("}"): None}) for piece in pieces]
 
 
 app.command(cls=_Command, epilog=flow.ESTIMATE_EXAMPLES)(flow.estimate)

@@ -69,10 +69,11 @@ def view(
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a page to look at flow with: one HTML file for any browser, without network or server.
+    """Write a page to look at flow with, for any browser.
 
-    It shows the frames and the flow's colours with a slider between them, tells the vector at each
-    pixel, plays sequences, zooms and pans. Press ? in it for its keys.
+    It is one HTML file, which needs neither a network nor a server. It shows the frames and the
+    flow's colours with a slider between them, tells the vector at each pixel, plays sequences,
+    zooms and pans. Press ? in it for its keys.
     """
     if frames and no_frames:
         raise typer.BadParameter("--frames and --no-frames exclude each other")

@@ -13,7 +13,7 @@ from pwcflow.video.resize import resized
 from pwcflow.viewer.encoding import EncodedFlow, encode_flow, encode_picture, sampled
 from pwcflow.viewer.pieces import Picture, Piece, PlacedFlow, check_sizes
 
-LARGEST_SIDE_PX = 16383
+_LARGEST_SIDE_PX = 16383
 """Of what WebP holds; canvases of browsers take little more."""
 _THREADS = min(4, os.cpu_count() or 1)
 _T = TypeVar("_T")
@@ -72,7 +72,7 @@ class Encoder:
         height, width = flow.shape[:2]
         check_sizes(placed, width, height)
         shown = self._selection.target(width, height)
-        if max(shown) > LARGEST_SIDE_PX:
+        if max(shown) > _LARGEST_SIDE_PX:
             raise FlowFileError(
                 f"{placed.flow.path} is {width} x {height} pixels, more than browsers draw; "
                 "give --max-side 4096"

@@ -18,9 +18,9 @@ from pwcflow.flow_file import Flow, known_pixels
 from pwcflow.image_file import Image
 from pwcflow.opencv_log import quiet_encoding
 
-STEPS_PER_SCALE = 512
+_STEPS_PER_SCALE = 512
 """So many steps are the scale at least: then rounding changes no colour by more than 2 levels."""
-COARSEST_STEP_PX = 1 / 16
+_COARSEST_STEP_PX = 1 / 16
 
 UNKNOWN = -(1 << 15)
 """Stands for both components where a flow is unknown."""
@@ -44,7 +44,7 @@ class EncodedFlow(NamedTuple):
 
 def step_for(scale_px: float) -> float:
     """Return the step in pixels for flows shown to a scale: a power of two, 1/16 px at most."""
-    return 2.0 ** math.floor(math.log2(min(scale_px / STEPS_PER_SCALE, COARSEST_STEP_PX)))
+    return 2.0 ** math.floor(math.log2(min(scale_px / _STEPS_PER_SCALE, _COARSEST_STEP_PX)))
 
 
 def encode_flow(flow: Flow, step_px: float) -> EncodedFlow:

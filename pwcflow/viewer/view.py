@@ -23,8 +23,8 @@ from pwcflow.viewer.results import (
     with_recorded_pictures,
 )
 
-PAGE_SUFFIXES = (".html", ".htm")
-DEFAULT_FPS = 25.0
+_PAGE_SUFFIXES = (".html", ".htm")
+_DEFAULT_FPS = 25.0
 
 
 def view(
@@ -64,7 +64,7 @@ def view(
         PwcFlowError: a flow or the given frames cannot be read or do not belong together, or the
             page cannot be written.
     """
-    if output.suffix.lower() not in PAGE_SUFFIXES:
+    if output.suffix.lower() not in _PAGE_SUFFIXES:
         raise OutputError(f"cannot write {output}: a page is called NAME.html; choose such a name")
     sequences = find_flows(results)
     check_nothing_lost([output], [flow.path for item in sequences for flow in item.flows])
@@ -77,7 +77,7 @@ def view(
         settings = {
             "flows": len(paths),
             "scale": scale,
-            "fps": fps or next((item.fps for item in sequences if item.fps), DEFAULT_FPS),
+            "fps": fps or next((item.fps for item in sequences if item.fps), _DEFAULT_FPS),
             "wheel": color_wheel().tolist(),
         }
         encoder = Encoder(step_for(scale), max_side, bound)

@@ -441,3 +441,30 @@ def test_the_second_frame_is_moved_back_by_the_flow(browser, tmp_path):
     np.testing.assert_allclose(shown[below], ramp[below] + np.array([1, 0, 0]), atol=8)
     assert (shown[40, 40] == 0).all()
     assert (shown[40, 41] > 0)[:2].all()
+
+
+def test_pictures_are_decoded_anew_wherever_one_jumps(browser, tmp_path):
+    (tmp_path / "frames").mkdir()
+    (tmp_path / "flows").mkdir()
+    for number in range(21):
+        color = (12 * number, 0, 240 - 12 * number)
+        write_image(tmp_path / "frames" / f"{number}.png", np.full((8, 8, 3), color, np.uint8))
+    for number in range(20):
+        write_flow(tmp_path / "flows" / f"{number}.flo", np.full((8, 8, 2), 1, np.float32))
+    view([tmp_path / "flows"], tmp_path / "a.html", frames=[tmp_path / "frames"], fps=240)
+    open_page(browser, tmp_path / "a.html")
+    browser.key("1")
+    for key in ["End", "Home", "PageDown", "End", "ArrowRight", "ArrowLeft", "Home", "PageDown"]:
+        browser.key(key)
+    for number, key in ((10, "Home"), (0, "End"), (19, "PageUp"), (9, " ")):
+        browser.wait_for(
+            f"document.getElementById('position').textContent === '{number + 1} of 20'"
+        )
+        place = [place_of(browser, x, 4, width=8, height=8) for x in (0, 7)]
+        expected = [(12 * at, 0, 240 - 12 * at) for at in (number, number + 1)]
+        np.testing.assert_allclose(colors_at(browser, place), expected, atol=10)
+        browser.key(key)
+    browser.wait_for("document.getElementById('position').textContent !== '10 of 20'")
+    # reading the canvas, as this test does, is told to be slow
+    complaints = [it for it in browser.complaints() if "willReadFrequently" not in str(it)]
+    assert complaints == []

@@ -31,6 +31,7 @@ function show(flow) {
   document.getElementById("message").hidden = true;
   timeline.value = flow.index;
   timeline.setAttribute("aria-valuetext", `${flow.index + 1} of ${settings.flows}, ${flow.name}`);
+  payload.hold(flow);
   stage.show(flow);
 }
 

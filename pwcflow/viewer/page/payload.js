@@ -1,5 +1,5 @@
 // What the page embeds, decoded when it is wanted: a flow is int16 steps of u and v, a picture an
-// image element. Only the flows near the one that is shown are kept.
+// ImageBitmap. Only the flows near the one that is shown are kept.
 
 const UNKNOWN = -32768;
 
@@ -54,8 +54,9 @@ function unpredicted(bytes, width, height) {
 class Payload {
   constructor(flows) {
     this.flows = flows;
-    this.pictures = new Map(); // promises, by key
+    this.pictures = new Map(); // {bitmap: promise, users}, by key
     this.decoded = new Map(); // promises, by index
+    this.shown = null;
   }
 
   /** Returns a flow and its pictures: {u, v, step, width, height, first, second, ...facts}. */
@@ -64,21 +65,35 @@ class Payload {
     return this.decoded.get(index);
   }
 
+  /** Keeps the pictures of a flow that is on screen now, and no longer those of the one before. */
+  hold(flow) {
+    const before = this.shown;
+    this.shown = flow;
+    this.picture(flow.firstKey);
+    this.picture(flow.secondKey);
+    if (before) this.release(before);
+  }
+
   /** Begins to decode the flows that come next, and forgets those far away. */
   stayNear(index, ahead) {
     const near = new Set([index, this.wrapped(index - 1)]);
     for (let more = 1; more <= ahead; more++) near.add(this.wrapped(index + more));
-    for (const other of this.decoded.keys()) if (!near.has(other)) this.decoded.delete(other);
-    const keys = new Set();
-    for (const other of near) {
-      this.load(other).then(
-        (flow) => [flow.firstKey, flow.secondKey].forEach((key) => keys.add(key)),
-        () => {}, // told when it is shown
-      );
+    for (const [other, flow] of this.decoded) {
+      if (near.has(other)) continue;
+      this.decoded.delete(other);
+      flow.then((far) => this.release(far), () => {});
     }
-    Promise.allSettled([...this.decoded.values()]).then(() => {
-      for (const key of this.pictures.keys()) if (!keys.has(key)) this.pictures.delete(key);
-    });
+    for (const other of near) this.load(other).catch(() => {}); // told when it is shown
+  }
+
+  /** Frees the pictures that nobody else uses: browsers keep decoded images long after a page does. */
+  release(flow) {
+    for (const key of [flow.firstKey, flow.secondKey]) {
+      const picture = this.pictures.get(key);
+      if (!picture || --picture.users) continue;
+      this.pictures.delete(key);
+      picture.bitmap.then((bitmap) => bitmap.close());
+    }
   }
 
   wrapped(index) {
@@ -107,17 +122,18 @@ class Payload {
     };
   }
 
+  /** Returns a picture for one more user, who will `release` its flow. */
   picture(key) {
     if (key === undefined) return null;
     if (!this.pictures.has(key)) {
       const decode = async () => {
-        const picture = new Image();
-        picture.src = `data:image/webp;base64,${(await embedded(`picture-${key}`)).textContent}`;
-        await picture.decode();
-        return picture;
+        const bytes = bytesOf(await embedded(`picture-${key}`));
+        return createImageBitmap(new Blob([bytes], { type: "image/webp" }));
       };
-      this.pictures.set(key, decode());
+      this.pictures.set(key, { bitmap: decode(), users: 0 });
     }
-    return this.pictures.get(key);
+    const picture = this.pictures.get(key);
+    picture.users++;
+    return picture.bitmap;
   }
 }

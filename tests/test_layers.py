@@ -29,7 +29,7 @@ LAYERS = [
     {"provenance"},
     {"video_sink"},
     {"earlier_run"},
-    {"convert", "info", "pipeline", "visualize"},
+    {"convert", "info", "pipeline", "viewer", "visualize"},
     {"many_videos"},
     {"bench"},
     {"cli"},
@@ -38,9 +38,9 @@ LAYERS = [
 TORCH_FREE = {
     "__init__", "animation_writer", "atomic_file", "cli", "color", "color_writer", "convert",
     "earlier_run", "errors", "evaluation", "exr_header", "flow_file", "folder_lock",
-    "frame_selection", "image_file", "info", "many_videos", "opencv_log", "openexr_log", "outputs",
-    "overlap", "pipeline", "progress", "provenance", "run_folder", "scale", "video", "video_list",
-    "video_sink", "video_writer", "visualize",
+    "frame_selection", "image_file", "info", "many_videos", "opencv_log", "openexr_log",
+    "outputs", "overlap", "pipeline", "progress", "provenance", "run_folder", "scale", "video",
+    "video_list", "video_sink", "video_writer", "viewer", "visualize",
 }  # fmt: skip
 
 

@@ -20,7 +20,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pwcflow import dense_block
 from pwcflow.network import (
     DECODER_LEVELS,
     DENSE_CHANNELS,
@@ -79,11 +78,6 @@ class AlignedFlowDecoder(FlowDecoder):
         self, first: Tensor, second: Tensor, upsampled: tuple[Tensor, Tensor] | None
     ) -> Tensor:
         """Return what the flow is read from; `second` is warped to `first`."""
-        if dense_block.pays(first):
-            convolutions = [next(layer.children()) for layer in self.dense]
-            weights = [layer.get_parameter("weight") for layer in convolutions]
-            biases = [layer.get_parameter("bias") for layer in convolutions]
-            return dense_block.matched_block(first, second, upsampled, weights, biases)
         cost = self._matching_cost(first, second)
         parts = [cost, _zeros(cost, COST_GAP)]
         if upsampled:

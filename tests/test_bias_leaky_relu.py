@@ -109,15 +109,19 @@ def test_equals_pytorch_s_operators_in_double(shape, layout, dtype, device):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
-def test_gradients_may_be_some_channels_of_a_wider_tensor(dtype, device):
+def test_gradients_and_results_may_be_some_channels_of_a_wider_tensor(dtype, device):
     # As `torch.cat` hands them back: from any channel on, of rows of any length.
     for c, first, width in [(8, 0, 24), (8, 8, 24), (8, 3, 24), (8, 8, 21), (3, 5, 16), (1, 2, 4)]:
         x, bias, _ = operands((2, c, 5, 7), device, dtype)
         wide = randn((2, width, 5, 7), device, dtype, seed=3, layout=torch.channels_last)
         grad = wide[:, first : first + c]
         y = bias_leaky_relu(x, bias, SLOPE)
-        actual = _bias_leaky_relu_backward(grad, y, SLOPE)
-        check(actual, expected_of(x, bias, grad)[1:], dtype)
+        expected = expected_of(x, bias, grad)[1:]
+        check(_bias_leaky_relu_backward(grad, y, SLOPE), expected, dtype)
+        sign = randn(wide.shape, device, dtype, seed=4, layout=torch.channels_last)
+        sign[:, first : first + c] = y
+        actual = _bias_leaky_relu_backward(grad, sign[:, first : first + c], SLOPE)
+        check(actual, expected, dtype)
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -5,16 +5,14 @@ import threading
 import pytest
 import torch
 import torch.nn.functional as F
-from torch.nn.grad import conv2d_input, conv2d_weight
 
 from pwcflow import cudnn_graph
-from pwcflow.cudnn_graph import CudnnError, Geometry, add_input_gradient, convolve, weight_gradient
+from pwcflow.cudnn_graph import CudnnError, Geometry, convolve, convolve_transposed
 
 from .features import relative_error
 
 SLOPE = 0.1
-# ‖error‖ / ‖expected‖: sums are in float32, and the halves are rounded once, or once more where a
-# gradient is added.
+# ‖error‖ / ‖expected‖: sums are in float32, and the halves are rounded once.
 TOLERANCES = {torch.float32: 1e-5, torch.float16: 1e-3, torch.bfloat16: 6e-3}
 N, H, W = 2, 20, 24
 
@@ -66,9 +64,9 @@ def check_others(wide, before, channels):
 
 
 def operands(dtype, *, n=4, h=32, w=48):
-    """Return an input, a weight, and room for or a gradient of the result, all of one width."""
-    x, grad = (noise((n, 64, h, w), dtype, seed=seed) for seed in (3, 4))
-    return x, weight_of(64, 64, dtype), grad
+    """Return an input, a weight, and room for the result or another input, all of one width."""
+    x, other = (noise((n, 64, h, w), dtype, seed=seed) for seed in (3, 4))
+    return x, weight_of(64, 64, dtype), other
 
 
 def in_tf32(tensor):
@@ -157,30 +155,15 @@ def test_a_value_that_is_no_number_stays_one(slope, dtype):
 
 @pytest.mark.gpu
 @dtypes
-@pytest.mark.parametrize("beta", [0.0, 1.0])
-def test_the_gradient_of_an_input_is_added_or_overwrites(beta, dtype):
+def test_a_transposed_convolution_overwrites_channels_between_others(dtype):
     wide = noise((N, 96, H, W), dtype)
-    if beta == 0:
-        wide[:, 40:88] = float("nan")
+    wide[:, 40:88] = float("nan")
     before = wide.clone()
-    weight, grad = weight_of(32, 48, dtype), noise((N, 72, H, W), dtype, seed=6)[:, 8:40]
-    add_input_gradient(grad, weight, wide[:, 40:88], beta=beta)
-    expected = conv2d_input((N, 48, H, W), double(weight), double(grad), padding=1)
-    if beta:
-        expected += double(before[:, 40:88])
+    x, weight = noise((N, 72, H, W), dtype, seed=6)[:, 8:40], weight_of(32, 48, dtype)
+    convolve_transposed(x, weight, wide[:, 40:88], Geometry())
+    expected = F.conv_transpose2d(double(x), double(weight), None, padding=1)
     check(wide[:, 40:88], expected)
     check_others(wide, before, slice(40, 88))
-
-
-@pytest.mark.gpu
-@dtypes
-def test_the_gradient_of_an_input_is_added_a_second_time(dtype):
-    _, weight, grad = operands(dtype, n=1)
-    once = torch.zeros_like(grad)
-    add_input_gradient(grad, weight, once)
-    twice = once.clone()
-    add_input_gradient(grad, weight, twice)
-    check(twice, 2 * double(once))
 
 
 @pytest.mark.gpu
@@ -191,64 +174,40 @@ def test_a_transposed_convolution_doubles_the_size(h, w, dtype):
     weight = weight_of(48, 8, dtype, side=4)
     wide = noise((N, 40, 2 * h, 2 * w), dtype, seed=7)
     before = wide.clone()
-    add_input_gradient(x, weight, wide[:, -8:], Geometry(stride=2, padding=1), beta=0.0)
+    convolve_transposed(x, weight, wide[:, -8:], Geometry(stride=2, padding=1))
     expected = F.conv_transpose2d(double(x), double(weight), None, stride=2, padding=1)
     check(wide[:, -8:], expected)
     check_others(wide, before, slice(32, 40))
 
 
 @pytest.mark.gpu
-@dtypes
-@pytest.mark.parametrize(
-    "geometry", [Geometry(), Geometry(stride=2), Geometry(padding=4, dilation=4)], ids=str
-)
-def test_the_gradient_of_a_weight(geometry, dtype):
-    x = noise((N, 96, H, W), dtype)[:, 40:88]
-    grad = noise((N, 72, H // geometry.stride, W // geometry.stride), dtype, seed=8)[:, 8:40]
-    target = torch.full_like(weight_of(32, 48, dtype), float("nan"))
-    weight_gradient(x, grad, target, geometry)
-    expected = conv2d_weight(
-        double(x),
-        (32, 48, 3, 3),
-        double(grad),
-        geometry.stride,
-        geometry.padding,
-        geometry.dilation,
-    )
-    check(target, expected)
-
-
-@pytest.mark.gpu
 def test_float32_is_not_rounded_to_tf32():
-    def results(x, weight, bias, grad):
-        """Return what is computed below, in double of the tensors rounded to TF32."""
+    def results(x, weight, bias, other):
+        """Return what is computed below, in double."""
         y = F.conv2d(x, weight, double(bias), padding=1)
-        gradient = conv2d_input(x.shape, weight, grad, padding=1)
-        return F.leaky_relu(y, SLOPE), gradient, conv2d_weight(x, weight.shape, grad, padding=1)
+        return F.leaky_relu(y, SLOPE), F.conv_transpose2d(other, weight, None, padding=1)
 
-    x, grad = (noise((2, 256, 16, 16), torch.float32, seed=seed) for seed in (9, 10))
+    x, other = (noise((2, 256, 16, 16), torch.float32, seed=seed) for seed in (9, 10))
     weight, bias = weight_of(256, 256, torch.float32), bias_of(256, torch.float32)
-    found = torch.empty_like(x), torch.empty_like(x), torch.empty_like(weight)
+    found = torch.empty_like(x), torch.empty_like(x)
     convolve(x, weight, bias, found[0], slope=SLOPE)
-    add_input_gradient(grad, weight, found[1], beta=0.0)
-    weight_gradient(x, grad, found[2])
-    expected = results(double(x), double(weight), bias, double(grad))
+    convolve_transposed(other, weight, found[1], Geometry())
+    expected = results(double(x), double(weight), bias, double(other))
     assert max(map(relative_error, found, expected)) < 1e-5
-    rounded = results(in_tf32(x), in_tf32(weight), bias, in_tf32(grad))
+    rounded = results(in_tf32(x), in_tf32(weight), bias, in_tf32(other))
     assert min(map(relative_error, rounded, expected)) > 1e-4
 
 
 @pytest.mark.gpu
 @dtypes
 def test_results_repeat_bit_for_bit(dtype):
-    x, weight, grad = operands(dtype)
+    x, weight, other = operands(dtype)
     bias = bias_of(64, dtype)
 
     def results():
-        found = torch.empty_like(x), torch.zeros_like(x), torch.empty_like(weight)
+        found = torch.empty_like(x), torch.empty_like(x)
         convolve(x, weight, bias, found[0], slope=SLOPE)
-        add_input_gradient(grad, weight, found[1])
-        weight_gradient(x, grad, found[2])
+        convolve_transposed(other, weight, found[1], Geometry())
         return found
 
     expected = results()
@@ -259,23 +218,22 @@ def test_results_repeat_bit_for_bit(dtype):
 @pytest.mark.gpu
 @dtypes
 def test_replays_in_a_cuda_graph(dtype):
-    x, weight, grad = operands(dtype)
+    x, weight, other = operands(dtype)
     bias = bias_of(64, dtype)
-    still = torch.zeros_like(x), torch.zeros_like(grad)
-    found = torch.zeros_like(x), torch.zeros_like(x), torch.zeros_like(weight)
+    still = torch.zeros_like(x), torch.zeros_like(other)
+    found = torch.zeros_like(x), torch.zeros_like(x)
     expected = tuple(map(torch.zeros_like, found))
 
-    def compute(x, grad, targets):
-        convolve(x, weight, bias, targets[0], slope=SLOPE)
-        add_input_gradient(grad, weight, targets[1])
-        weight_gradient(x, grad, targets[2])
+    def compute(x, other, results):
+        convolve(x, weight, bias, results[0], slope=SLOPE)
+        convolve_transposed(other, weight, results[1], Geometry())
 
-    compute(x, grad, expected)  # also finds the plans
+    compute(x, other, expected)  # also finds the plans
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         compute(*still, found)
     still[0].copy_(x)
-    still[1].copy_(grad)
+    still[1].copy_(other)
     graph.replay()
     assert all(map(torch.equal, found, expected))
 
@@ -310,9 +268,7 @@ def test_what_makes_no_sense_is_a_cudnn_error_every_time(dtype):
         with pytest.raises(CudnnError):
             convolve(x, deep, None, torch.empty_like(x))
         with pytest.raises(CudnnError):
-            add_input_gradient(x, weight, small)
-        with pytest.raises(CudnnError):
-            weight_gradient(x, small, torch.empty_like(weight))
+            convolve_transposed(x, weight, small, Geometry())
     out = torch.empty_like(x)
     convolve(x, weight, bias, out, slope=SLOPE)
     check(out, expected_of(x, weight, bias, Geometry()))

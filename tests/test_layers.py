@@ -18,7 +18,7 @@ LAYERS = [
     {"ops"},
     {"network", "flow_file", "video"},
     {"color", "color_writer", "convolution", "evaluation", "overlap"},
-    {"animation_writer", "dense_block"},
+    {"animation_writer"},
     {"aligned", "weights", "scale", "video_writer"},
     {"inference"},
     {"captured"},

@@ -1,4 +1,4 @@
-"""Convolutions on channels of larger tensors, and their gradients."""
+"""Convolutions on channels of larger tensors, transposed ones too."""
 
 from torch import Tensor
 
@@ -65,53 +65,27 @@ def convolve(
     plan_for(key, most, graph, names, tensors, scratch=2).run(tensors)
 
 
-def add_input_gradient(
-    grad: Tensor, weight: Tensor, target: Tensor, geometry: Geometry = PLAIN, beta: float = 1.0
-) -> None:
-    """Add to `target` the gradient of a convolution's input.
+def convolve_transposed(x: Tensor, weight: Tensor, out: Tensor, geometry: Geometry) -> None:
+    """Write the transposed convolution of `x` to `out`.
 
     Args:
-        grad: gradient of the convolution's result, (N, K, H', W'), as `convolve` takes tensors.
-        weight: (K, C, R, S), channels-last.
-        target: (N, C, H, W), as `grad`.
-        geometry: of the convolution.
-        beta: what `target` is multiplied by first; at 0 what it holds does not matter.
+        x: (N, C, H, W), as `convolve` takes it.
+        weight: (C, K, R, S), channels-last.
+        out: (N, K, H', W'), as `x`.
+        geometry: of the convolution that it transposes, from `out` to `x`.
 
     Raises:
         CudnnError: cuDNN cannot do it.
     """
-    tensors = [target, weight, grad]
+    tensors = [x, weight, out]
     _check_tensors(*tensors)
-    dx, w, dy = layouts = [Layout.of(tensor) for tensor in tensors]
-    key = ("input gradient", grad.device, *layouts, geometry, beta)
+    of_x, of_weight, of_out = layouts = [Layout.of(tensor) for tensor in tensors]
+    key = ("transposed", x.device, *layouts, geometry)
 
     def graph() -> list[Descriptor]:
-        return operations.input_gradient(dx, w, dy, geometry, beta)
+        return operations.transposed(of_x, of_weight, of_out, geometry)
 
-    plan_for(key, CANDIDATES, graph, _NAMES, tensors, scratch=0).run(tensors)
-
-
-def weight_gradient(x: Tensor, grad: Tensor, target: Tensor, geometry: Geometry = PLAIN) -> None:
-    """Write the gradient of a convolution's weight to `target`.
-
-    Args:
-        x: the convolution's input, (N, C, H, W), as `convolve` takes tensors.
-        grad: gradient of its result, (N, K, H', W'), likewise.
-        target: (K, C, R, S), channels-last.
-        geometry: of the convolution.
-
-    Raises:
-        CudnnError: cuDNN cannot do it.
-    """
-    tensors = [x, target, grad]
-    _check_tensors(*tensors)
-    of_x, dw, dy = layouts = [Layout.of(tensor) for tensor in tensors]
-    key = ("weight gradient", grad.device, *layouts, geometry)
-
-    def graph() -> list[Descriptor]:
-        return operations.weight_gradient(of_x, dw, dy, geometry)
-
-    plan_for(key, CANDIDATES, graph, _NAMES, tensors, scratch=1).run(tensors)
+    plan_for(key, CANDIDATES, graph, _NAMES, tensors, scratch=2).run(tensors)
 
 
 def _check_tensors(*tensors: Tensor) -> None:

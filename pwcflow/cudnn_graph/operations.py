@@ -26,7 +26,7 @@ DATA_TYPES = {
 """The dtypes of tensors; sums are always in float32."""
 
 X, W, Y, BIAS, _SUM, _BIASED = range(1, 7)
-"""Names of the tensors in a graph: input, weight, result or its gradient, and what is between."""
+"""Names of the tensors in a graph: input, weight, result, bias, and what is between."""
 
 
 @dataclass(frozen=True)
@@ -79,33 +79,21 @@ def forward(
     return operations
 
 
-def input_gradient(
-    dx: Layout, weight: Layout, dy: Layout, geometry: Geometry, beta: float
-) -> list[Descriptor]:
-    """Return the gradient of a convolution's input, of W and Y, added to `beta` times X."""
-    parts = _tensor(dx, X), _tensor(weight, W), _tensor(dy, Y)
+def transposed(x: Layout, weight: Layout, y: Layout, geometry: Geometry) -> list[Descriptor]:
+    """Return a transposed convolution of X and W to Y.
+
+    cuDNN knows it as the gradient DX of the input of a convolution, the gradient DY of whose result
+    is X.
+    """
+    parts = _tensor(x, X), _tensor(weight, W), _tensor(y, Y)
     window = _window(geometry)
     operation = Descriptor(DescriptorType.OPERATION_CONVOLUTION_BACKWARD_DATA, window, *parts)
     operation.set_float(Attribute.OPERATION_CONVOLUTION_BWD_DATA_ALPHA, 1.0)
-    operation.set_float(Attribute.OPERATION_CONVOLUTION_BWD_DATA_BETA, beta)
+    operation.set_float(Attribute.OPERATION_CONVOLUTION_BWD_DATA_BETA, 0.0)
     operation.set_descriptors(Attribute.OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, window)
-    operation.set_descriptors(Attribute.OPERATION_CONVOLUTION_BWD_DATA_DX, parts[0])
+    operation.set_descriptors(Attribute.OPERATION_CONVOLUTION_BWD_DATA_DY, parts[0])
     operation.set_descriptors(Attribute.OPERATION_CONVOLUTION_BWD_DATA_W, parts[1])
-    operation.set_descriptors(Attribute.OPERATION_CONVOLUTION_BWD_DATA_DY, parts[2])
-    return [operation.finalize()]
-
-
-def weight_gradient(x: Layout, dw: Layout, dy: Layout, geometry: Geometry) -> list[Descriptor]:
-    """Return the gradient of a convolution's weight, of X and Y to W."""
-    parts = _tensor(x, X), _tensor(dw, W), _tensor(dy, Y)
-    window = _window(geometry)
-    operation = Descriptor(DescriptorType.OPERATION_CONVOLUTION_BACKWARD_FILTER, window, *parts)
-    operation.set_float(Attribute.OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, 1.0)
-    operation.set_float(Attribute.OPERATION_CONVOLUTION_BWD_FILTER_BETA, 0.0)
-    operation.set_descriptors(Attribute.OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, window)
-    operation.set_descriptors(Attribute.OPERATION_CONVOLUTION_BWD_FILTER_X, parts[0])
-    operation.set_descriptors(Attribute.OPERATION_CONVOLUTION_BWD_FILTER_DW, parts[1])
-    operation.set_descriptors(Attribute.OPERATION_CONVOLUTION_BWD_FILTER_DY, parts[2])
+    operation.set_descriptors(Attribute.OPERATION_CONVOLUTION_BWD_DATA_DX, parts[2])
     return [operation.finalize()]
 
 

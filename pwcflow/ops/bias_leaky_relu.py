@@ -81,21 +81,6 @@ def _check(x: Tensor, bias: Tensor, slope: float) -> None:
         raise ValueError(f"slope must be above 0, but it is {slope}")
 
 
-def bias_leaky_relu_backward(grad: Tensor, y: Tensor, slope: float) -> tuple[Tensor, Tensor]:
-    """Return the gradients of `x` and `bias` of `bias_leaky_relu`, whose result was `y`.
-
-    Args:
-        grad: gradient of the result, (N, C, H, W), any strides.
-        y: the result, likewise.
-        slope: of the LeakyReLU.
-
-    Returns:
-        (N, C, H, W) without gaps, in the layout of `y`, and (C,).
-    """
-    gradients: tuple[Tensor, Tensor] = _bias_leaky_relu_backward(grad, y, slope)
-    return gradients
-
-
 def _plain(x: Tensor, bias: Tensor, slope: float) -> Tensor:
     """Return the operator's result in plain PyTorch."""
     dtype = sum_dtype(x)

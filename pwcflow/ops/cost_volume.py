@@ -61,18 +61,6 @@ def leaky_cost_volume(first: Tensor, second: Tensor, slope: float, out: Tensor) 
     _leaky_cost_volume(first, second, slope, out)
 
 
-def cost_volume_backward(grad: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the gradients of `first` and `second` of `cost_volume`, each in its tensor's layout.
-
-    Args:
-        grad: gradient of the cost volume, (N, 81, H, W), any strides.
-        first: as `cost_volume` takes it.
-        second: likewise.
-    """
-    gradients: tuple[Tensor, Tensor] = _cost_volume_backward(grad, first, second)
-    return gradients
-
-
 def _check(first: Tensor, second: Tensor) -> None:
     if first.ndim != 4 or first.shape != second.shape:
         raise ValueError(

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 
 from pwcflow import cudnn_graph
 from pwcflow.cudnn_graph import CudnnError, Geometry, convolve, convolve_transposed
+from pwcflow.cudnn_graph.plans import workspace_limit
 
 from .features import relative_error
 
@@ -78,6 +79,16 @@ def in_tf32(tensor):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="for machines without a GPU")
 def test_there_is_none_without_a_gpu():
     assert not cudnn_graph.is_available()
+
+
+def test_a_copy_of_large_slices_fits_the_workspace():
+    # Two pairs of 1920 x 1080 at level 2, where the last layer sees 544 of 576 channels: the copy
+    # is 2 * 544 * 272 * 480 halves, which are 284 MB.
+    x, weight, out = (
+        torch.empty(shape, dtype=torch.float16, device="meta")
+        for shape in [(2, 544, 272, 480), (32, 544, 3, 3), (2, 32, 272, 480)]
+    )
+    assert 284_098_560 < workspace_limit([x, weight, out]) < 1 << 30
 
 
 @pytest.mark.gpu

@@ -27,7 +27,10 @@ HOPELESS = 3.0
 """A way that takes so many times as long as another is not timed any further."""
 LAUNCH_MS = 0.1
 """What Python may take to launch it."""
-WORKSPACE_LIMIT = 256 << 20
+WORKSPACE_AT_LEAST = 256 << 20
+WORKSPACE_PER_BYTE = 2
+"""Of the tensors: cuDNN copies those whose pixels do not lie side by side, and what it refuses for
+lack of room it computes a thousand times as slowly."""
 _HEURISTICS = (HeuristicMode.A, HeuristicMode.FALLBACK)
 
 _UNREPEATABLE = {NumericalNote.NONDETERMINISTIC}
@@ -124,7 +127,7 @@ def _fastest(
             if not _is_exact(config, dtype):
                 continue
             plan = Plan(device, config, names)
-            if plan.workspace > WORKSPACE_LIMIT:
+            if plan.workspace > workspace_limit(tensors):
                 continue
             milliseconds = _time(plan, tensors, best[0] if best else math.inf)
         except CudnnError:
@@ -133,6 +136,12 @@ def _fastest(
         if best is None or milliseconds < best[0]:
             best = milliseconds, plan
     return best and best[1]
+
+
+def workspace_limit(tensors: Sequence[Tensor]) -> int:
+    """Return how many bytes a plan for the tensors may need beside them."""
+    together = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    return WORKSPACE_AT_LEAST + WORKSPACE_PER_BYTE * together
 
 
 def _configurations(device: torch.device, operations: list[Descriptor]) -> list[Descriptor]:

@@ -14,7 +14,7 @@ PACKAGE = Path(pwcflow.__file__).parent
 LAYERS = [
     {"errors", "frame_selection", "opencv_log", "progress"},
     {"atomic_file", "cuda_kernels", "cudnn", "cudnn_graph", "device", "openexr_log"},
-    {"warp", "image_file"},
+    {"image_file", "palette", "warp"},
     {"ops"},
     {"network", "flow_file", "video"},
     {"color", "convolution", "evaluation", "overlap"},
@@ -38,7 +38,7 @@ LAYERS = [
 TORCH_FREE = {
     "__init__", "atomic_file", "cli", "color", "convert", "earlier_run", "errors", "evaluation",
     "flow_file", "folder_lock", "frame_selection", "image_file", "info", "many_videos",
-    "opencv_log", "openexr_log", "outputs", "overlap", "pipeline", "progress", "provenance",
+    "opencv_log", "openexr_log", "outputs", "overlap", "palette", "pipeline", "progress", "provenance",
     "scale", "video", "video_list", "video_sink", "video_writer", "visualize",
 }  # fmt: skip
 

@@ -102,7 +102,7 @@ def flow_to_color(
     """
     scale = _checked_scale(flow, max_magnitude_px, code)
     image = np.empty((*flow.shape[:2], 3), np.uint8)
-    for rows in _row_blocks(flow):
+    for rows in row_blocks(flow):
         _paint(flow[rows], scale, code, image[rows])
     return image
 
@@ -137,14 +137,14 @@ def flow_over_image(
     if image.shape != (*flow.shape[:2], 3):
         raise ValueError(f"an image over a flow has its size, but {image.shape = }")
     result = np.empty_like(image)
-    for rows in _row_blocks(flow):
+    for rows in row_blocks(flow):
         _paint_over(flow[rows], scale, code, image[rows], opacity, result[rows])
     return result
 
 
 def largest_magnitude(flow: Flow) -> float:
     """Return the length of the longest known vector of a flow (H, W, 2), in pixels; 0.0 if none."""
-    lengths = [_vectors(flow[rows]).length.max() for rows in _row_blocks(flow)]
+    lengths = [_vectors(flow[rows]).length.max() for rows in row_blocks(flow)]
     return float(max(lengths, default=np.float32(0)) / _UNITS_PER_PX)
 
 
@@ -158,12 +158,12 @@ class _Vectors(NamedTuple):
     """Where they are known; None for everywhere, as is usual."""
 
 
-def _row_blocks(flow: Flow) -> Iterator[slice]:
+def row_blocks(flow: Flow) -> Iterator[slice]:
     """Yield the rows of a flow (H, W, 2), some at a time; none if it has no pixel."""
     height, width = flow.shape[:2]
     if width:
         rows = max(1, _PIXELS_AT_ONCE // width)
-        yield from (slice(top, top + rows) for top in range(0, height, rows))
+        yield from (slice(top, min(top + rows, height)) for top in range(0, height, rows))
 
 
 def _vectors(flow: Flow) -> _Vectors:

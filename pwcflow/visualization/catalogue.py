@@ -1,0 +1,86 @@
+"""All styles by their names, and what is to be asked before one is drawn."""
+
+from collections.abc import Mapping
+
+from pwcflow.visualization import key as legend
+from pwcflow.visualization.arrows import ARROWS
+from pwcflow.visualization.error import ERROR
+from pwcflow.visualization.heat import HEAT
+from pwcflow.visualization.look import Look
+from pwcflow.visualization.occlusion import OCCLUSION
+from pwcflow.visualization.overlay import OVERLAY
+from pwcflow.visualization.scene import Picture, Scene
+from pwcflow.visualization.side import SIDE
+from pwcflow.visualization.streamlines import STREAMLINES
+from pwcflow.visualization.style import Style
+from pwcflow.visualization.warp import WARP
+from pwcflow.visualization.wheel import WHEEL
+
+STYLES: Mapping[str, Style] = {
+    "wheel": WHEEL,
+    "arrows": ARROWS,
+    "streamlines": STREAMLINES,
+    "heat": HEAT,
+    "overlay": OVERLAY,
+    "side": SIDE,
+    "warp": WARP,
+    "error": ERROR,
+    "occlusion": OCCLUSION,
+}
+"""The styles, by the names that users give them."""
+
+
+def style_of(look: Look) -> Style:
+    """Return the style that a look asks for.
+
+    Raises:
+        ValueError: there is no such style, or something is asked for that it does not show.
+    """
+    style = STYLES.get(look.style)
+    if style is None:
+        raise ValueError(f"there is no style {look.style}; use {', '.join(STYLES)}")
+    for name in look.asked():
+        if name == "legend":
+            if style.key is None and look.legend != "none":
+                raise ValueError(f"the style {look.style} has no legend")
+        elif name not in style.options:
+            option = "--" + name.replace("_", "-")
+            users = ", ".join(other for other, it in STYLES.items() if name in it.options)
+            raise ValueError(f"{option} is not for the style {look.style}, but for {users}")
+    if look.background and look.palette == "colorblind":
+        raise ValueError(
+            "--background is for the palette middlebury: no motion is gray in colorblind"
+        )
+    return style
+
+
+def draw(scene: Scene, look: Look, scale_px: float | None) -> Picture:
+    """Return a scene in the style that is asked for, with its legend, (H', W', 3) uint8 RGB.
+
+    Args:
+        scene: has what the style needs; what it neither needs nor takes is not looked at.
+        look: style and options.
+        scale_px: the magnitude in pixels shown fully saturated, at the end of the colour bar, or
+            as the longest arrow; None for a style that shows none.
+
+    Raises:
+        ValueError: options do not go together, or the scene lacks what the style needs.
+        ImageError: what the scene holds differs in size.
+        OutputError: there is no room for a legend inside the picture.
+    """
+    style = style_of(look)
+    for name in style.needs:
+        if getattr(scene, name) is None:
+            raise ValueError(f"the style {look.style} needs a scene with {name}")
+    if style.has_scale and scale_px is None:
+        raise ValueError(f"the style {look.style} needs a scale")
+    scene.check()
+    scale = scale_px or 1.0
+    picture = style.draw(scene, look, scale)
+    place = look.legend or style.legend
+    if place == "none" or style.key is None:
+        return picture
+    key = style.key(scene, look, scale)
+    background = look.color_code().still
+    put = legend.inside if place == "inside" else legend.beside
+    return put(picture, key, background)

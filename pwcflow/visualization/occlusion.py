@@ -1,0 +1,70 @@
+"""Style `occlusion`: what the second frame does not show any more."""
+
+import numpy as np
+
+from pwcflow.flow_file import Flow, Mask, known_pixels
+from pwcflow.visualization.look import Look
+from pwcflow.visualization.sampling import sampled
+from pwcflow.visualization.scene import Picture, Scene
+from pwcflow.visualization.style import Style
+
+RELATIVE = 0.01
+ABSOLUTE_PX2 = 0.5
+OPACITY = 0.6
+OCCLUDED = (255, 64, 0)
+
+
+def occluded_pixels(forward: Flow, backward: Flow) -> Mask:
+    """Return where the forward-backward check fails, (H, W) bool.
+
+    A point that both frames show comes back to where it was: with w the flow forward at x, and w'
+    the flow backward at x + w, interpolated bilinearly, w + w' is 0. It is taken as occluded where
+
+        |w + w'|^2 >= 0.01 (|w|^2 + |w'|^2) + 0.5
+
+    in pixels, or where x + w is outside the second frame. Where w or w' is unknown, it is not.
+
+    Args:
+        forward: (H, W, 2), from the first frame to the second, in pixels.
+        backward: (H, W, 2), from the second frame to the first.
+
+    Source: Sundaram, Brox, Keutzer, "Dense Point Trajectories by GPU-accelerated Large
+    Displacement Optical Flow", ECCV 2010, section 3.2, equation 5.
+    """
+    occluded = np.empty(forward.shape[:2], bool)
+    back = np.ascontiguousarray(backward, np.float32)
+    unknown = ~known_pixels(back)
+    if unknown.any():
+        back = np.where(unknown[..., None], np.float32(np.nan), back)
+    for rows, returned, inside in sampled(back, forward):
+        w = np.asarray(forward[rows], np.float32)
+        known = known_pixels(w)
+        with np.errstate(invalid="ignore", over="ignore"):
+            apart = ((w + returned) ** 2).sum(axis=2)
+            lengths = (w**2).sum(axis=2) + (returned**2).sum(axis=2)
+            fails = apart >= RELATIVE * lengths + ABSOLUTE_PX2  # false for NaN
+        occluded[rows] = np.where(inside, fails, known)
+    return occluded
+
+
+def draw(scene: Scene, look: Look, _: float) -> Picture:
+    """Return the first frame with what is occluded in orange over it, (H, W, 3).
+
+    See `occluded_pixels`.
+    """
+    assert scene.backward is not None, "a style says what it needs"
+    opacity = np.float32(OPACITY if look.opacity is None else look.opacity)
+    occluded = occluded_pixels(scene.flow, scene.backward)
+    image = scene.first_picture().copy()
+    below = image[occluded].astype(np.float32)
+    image[occluded] = below + opacity * (np.array(OCCLUDED, np.float32) - below) + np.float32(0.5)
+    return image
+
+
+OCCLUSION = Style(
+    shows="what is hidden in the second frame, in orange over the first",
+    draw=draw,
+    options=frozenset({"opacity"}),
+    needs=("frame", "backward"),
+    has_scale=False,
+)

@@ -1,0 +1,37 @@
+"""What every style is: how it draws, and what it needs and takes for that."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pwcflow.visualization.key import Key
+from pwcflow.visualization.look import LegendPlace, Look
+from pwcflow.visualization.scene import Picture, Scene
+
+COLOR_OPTIONS = frozenset({"palette", "noise_floor"})
+"""The options of whatever shows directions in colours."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Style:
+    """One way to show a flow.
+
+    Attributes:
+        shows: what is seen, in a line for `--help`.
+        draw: returns the picture, (H', W', 3) uint8 RGB, of a scene that has what is needed; the
+            number is the scale in pixels, 1.0 where `has_scale` is false.
+        options: the fields of `Look` that can be asked for, beside style and legend.
+        needs: the fields of `Scene` that there must be, beside the flow.
+        takes: those that there may be.
+        has_scale: whether the length of vectors is shown, so that there is a scale for it.
+        key: returns what explains a scene's picture; None for a style that has no legend.
+        legend: where the legend is when nothing is asked for.
+    """
+
+    shows: str
+    draw: Callable[[Scene, Look, float], Picture]
+    options: frozenset[str]
+    needs: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
+    has_scale: bool = True
+    key: Callable[[Scene, Look, float], Key] | None = None
+    legend: LegendPlace = "none"

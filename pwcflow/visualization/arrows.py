@@ -6,17 +6,16 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from pwcflow.color import ColorCode, flow_to_color
 from pwcflow.flow_file import known_pixels
 from pwcflow.palette import Rgb
+from pwcflow.visualization.below import canvas, direction_colors, ink_below, usual_spacing
 from pwcflow.visualization.key import ArrowKey, Key, bar_length
 from pwcflow.visualization.look import Look
-from pwcflow.visualization.overlay import gray
 from pwcflow.visualization.scene import Picture, Scene
 from pwcflow.visualization.style import COLOR_OPTIONS, Style
 
+_ARROWS_ACROSS = 24  # in the longer side
 _LONGEST = 0.95  # of the distance of arrows, so that none reaches another
-_DIMMED = 0.55  # what is left of a frame's light below arrows
 _SHORTEST_PX = 1.5  # of an arrow as drawn; a shorter one is a dot
 _DOT = (128, 128, 128)
 _SUBPIXEL_BITS = 4
@@ -37,8 +36,9 @@ def draw(scene: Scene, look: Look, scale_px: float) -> Picture:
     """
     code = look.color_code()
     height, width = scene.flow.shape[:2]
-    spacing = look.spacing_for(height, width)
+    spacing = look.spacing or usual_spacing(height, width, _ARROWS_ACROSS)
     image = canvas(scene, code)
+    ink = ink_below(scene, code)
     y, x = (_middles(side, spacing) for side in (height, width))
     vectors = np.ascontiguousarray(scene.flow[np.ix_(y, x)], np.float32).reshape(-1, 2)
     known = known_pixels(vectors[None])[0]
@@ -46,41 +46,24 @@ def draw(scene: Scene, look: Look, scale_px: float) -> Picture:
     vectors = vectors[known].astype(np.float64)
     lengths = np.hypot(vectors[:, 0], vectors[:, 1])
     drawn = np.minimum(lengths / scale_px, 1) * _LONGEST * spacing
-    colors = direction_colors(vectors, code)
+    colors = direction_colors(vectors, code).tolist()
     for place, vector, length, size, color in zip(
         places.tolist(), vectors, lengths, drawn, colors, strict=True
     ):
         if size < _SHORTEST_PX or length <= code.noise_floor_px:
             _draw_dot(image, place, spacing)
         else:
-            draw_arrow(image, place, vector / length, size, spacing, color)
+            draw_arrow(image, place, vector / length, size, spacing, color, ink)
     return image
 
 
 def key(scene: Scene, look: Look, scale_px: float) -> Key:
     """Return an arrow as long as the longest."""
     height, width = scene.flow.shape[:2]
-    (color,) = direction_colors(np.array([[1.0, 0.0]]), look.color_code())
-    spacing = look.spacing_for(height, width)
+    (color,) = direction_colors(np.array([[1.0, 0.0]]), look.color_code()).tolist()
+    spacing = look.spacing or usual_spacing(height, width, _ARROWS_ACROSS)
     arrow = partial(_draw_example, color=color)
     return ArrowKey(arrow, spacing, scale_px, bar_length(height, width))
-
-
-def canvas(scene: Scene, code: ColorCode) -> Picture:
-    """Return what lies below: the first frame in gray, darkened, or the background."""
-    if scene.frame is None:
-        return np.full((*scene.flow.shape[:2], 3), code.still, np.uint8)
-    return np.asarray(cv2.convertScaleAbs(gray(scene.first_picture()), alpha=_DIMMED), np.uint8)
-
-
-def direction_colors(vectors: npt.NDArray[np.float64], code: ColorCode) -> list[Rgb]:
-    """Return the full colours of the directions of vectors (N, 2), none of them 0 or unknown."""
-    if not len(vectors):
-        return []
-    rim = ColorCode(palette=code.palette)
-    lengths = np.maximum(np.hypot(vectors[:, 0], vectors[:, 1]), 1e-30)[:, None]
-    colors = flow_to_color((vectors / lengths)[None].astype(np.float32), 1.0001, rim)
-    return [tuple(color) for color in colors[0].tolist()]
 
 
 def draw_arrow(
@@ -90,6 +73,7 @@ def draw_arrow(
     size: float,
     spacing: float,
     color: Rgb,
+    ink: Rgb,
 ) -> None:
     """Draw an arrow with a rim around it, which makes it readable on anything.
 
@@ -100,8 +84,9 @@ def draw_arrow(
         size: its length in pixels.
         spacing: the distance of arrows in pixels, which the size of heads goes by.
         color: of the inside.
+        ink: of the rim.
     """
-    head = min(_HEAD_LENGTH * spacing, 0.7 * size)
+    head = min(_HEAD_LENGTH * spacing, 0.6 * size)
     thick = head / _HEAD_LENGTH
     wide, shaft = _HEAD_WIDTH * thick, max(_SHAFT_WIDTH * thick, 0.5)
     tip, tail, neck = size / 2, -size / 2, size / 2 - head
@@ -110,16 +95,15 @@ def draw_arrow(
     u, v = direction
     outline = np.stack([along * u - across * v, along * v + across * u], 1) + middle
     points = np.rint(outline * 2**_SUBPIXEL_BITS).astype(np.int32)
-    rim = (0, 0, 0) if _luma(color) > 110 else (255, 255, 255)
-    line = max(1, round(spacing / 20))
-    cv2.polylines(image, [points], True, rim, 1 + line, cv2.LINE_AA, _SUBPIXEL_BITS)
+    line = max(1, round(spacing / 40))
+    cv2.polylines(image, [points], True, ink, 1 + line, cv2.LINE_AA, _SUBPIXEL_BITS)
     cv2.fillPoly(image, [points], color, cv2.LINE_AA, _SUBPIXEL_BITS)
 
 
 def _draw_example(
-    image: Picture, middle: tuple[float, float], spacing: float, *, color: Rgb
+    image: Picture, middle: tuple[float, float], spacing: float, ink: Rgb, *, color: Rgb
 ) -> None:
-    draw_arrow(image, middle, np.array([1.0, 0.0]), _LONGEST * spacing, spacing, color)
+    draw_arrow(image, middle, np.array([1.0, 0.0]), _LONGEST * spacing, spacing, color, ink)
 
 
 def _draw_dot(image: Picture, place: tuple[int, int], spacing: int) -> None:
@@ -132,10 +116,6 @@ def _middles(side: int, spacing: int) -> npt.NDArray[np.intp]:
     cells = max(1, side // spacing)
     first = (side - (cells - 1) * spacing) // 2
     return first + spacing * np.arange(cells)
-
-
-def _luma(color: Rgb) -> float:
-    return 0.299 * color[0] + 0.587 * color[1] + 0.114 * color[2]
 
 
 ARROWS = Style(

@@ -49,7 +49,10 @@ def key(scene: Scene, look: Look, scale_px: float) -> Key:
     ramp = np.zeros((256, 1, 2), np.float32)
     ramp[:, 0, 0] = np.linspace(0, scale_px, 256)
     colors = draw(Scene(flow=ramp), look, scale_px)
-    ticks = [(value / scale_px, number(value)) for value in round_ticks(scale_px)]
+    values = round_ticks(scale_px)
+    if values[-1] < 0.9 * scale_px:  # there is room for the end of the scale
+        values.append(scale_px)
+    ticks = [(value / scale_px, number(value)) for value in values]
     return BarKey(colors, ticks, "px", smooth=True)
 
 

@@ -40,37 +40,37 @@ class WheelKey(Key):
     scale_px: float
     bar_px: int
     """The length of the bar, in pixels of the picture at its size."""
-    width: float = 9.0
-    height: float = 13.2
+    width: float = 11.0
+    height: float = 14.4
 
     def draw(self, canvas: Picture, unit: int, ink: Rgb) -> None:
         """Draw the wheel, and below it its radius and the bar."""
-        radius = 4 * unit
+        radius = 4.5 * unit
         center = canvas.shape[1] / 2 - 0.5, radius + unit * 0.25
         _draw_disc(canvas, center, radius, self.code, self.scale_px, ink)
         text = f"radius {number(self.scale_px)} px"
-        _centered(canvas, text, 10.2 * unit, unit, ink)
-        _draw_bar(canvas, self.bar_px, 11.2 * unit, unit, ink)
+        _centered(canvas, text, 11.2 * unit, unit, ink)
+        _draw_bar(canvas, self.bar_px, 12.4 * unit, unit, ink)
 
 
 @dataclass(frozen=True)
 class ArrowKey(Key):
     """An arrow as long as the picture's longest, and the motion it stands for."""
 
-    draw_arrow: Callable[[Picture, tuple[float, float], float], None]
-    """Draws one to the right, given its middle and the distance of arrows."""
+    draw_arrow: Callable[[Picture, tuple[float, float], float, Rgb], None]
+    """Draws one to the right, given its middle, the distance of arrows, and the ink."""
     spacing: int
     scale_px: float
     bar_px: int
     width: float = 9.0
-    height: float = 7.4
+    height: float = 7.8
 
     def draw(self, canvas: Picture, unit: int, ink: Rgb) -> None:
         """Draw the arrow as it is in the picture, unless it is too large, and the bar."""
         size = min(self.spacing, 6 * unit)
-        self.draw_arrow(canvas, (canvas.shape[1] / 2 - 0.5, 1.6 * unit), size)
+        self.draw_arrow(canvas, (canvas.shape[1] / 2 - 0.5, 1.6 * unit), size, ink)
         _centered(canvas, f"{number(self.scale_px)} px", 4.4 * unit, unit, ink)
-        _draw_bar(canvas, self.bar_px, 5.4 * unit, unit, ink)
+        _draw_bar(canvas, self.bar_px, 5.8 * unit, unit, ink)
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ class BarKey(Key):
     """Places from 0, the bottom, to 1, and what is written there."""
     title: str
     smooth: bool
-    width: float = 7.0
-    height: float = 18.0
+    width: float = 7.5
+    height: float = 22.0
 
     def draw(self, canvas: Picture, unit: int, ink: Rgb) -> None:
         """Draw the bar, its numbers, and the title above."""
@@ -208,7 +208,7 @@ def _ring(canvas: Picture, center: tuple[float, float], radius: float, ink: Rgb)
 
 def _centered(canvas: Picture, text: str, baseline: float, unit: int, ink: Rgb) -> None:
     wide = text_width(text, unit)
-    size = unit * min(1.0, canvas.shape[1] / wide)  # numbers such as 1.23e+08 are long
+    size = unit * min(1.0, 0.95 * canvas.shape[1] / wide)  # numbers such as 1.23e+08 are long
     draw_text(canvas, text, (canvas.shape[1] - text_width(text, size)) / 2, baseline, size, ink)
 
 

@@ -55,7 +55,3 @@ class Look:
             noise_floor_px=self.noise_floor or 0.0,
             unknown=self.unknown,
         )
-
-    def spacing_for(self, height: int, width: int) -> int:
-        """Return the distance of arrows or lines, in pixels: about 40 in the longer side."""
-        return self.spacing or max(8, round(max(height, width) / 40))

@@ -12,7 +12,12 @@ from pwcflow.visualization.text import draw_text, text_width
 GAIN = 3
 """How many times the difference of two pixels is shown."""
 
-_TITLES = ("second frame", "second frame, warped back", "difference before", "difference after")
+_TITLES = (
+    "second frame",
+    "second frame, warped back",
+    f"difference before, x {GAIN}",
+    f"difference after, x {GAIN}",
+)
 _SMALLEST_TITLE = 8  # height in pixels
 _TITLES_IN_HEIGHT = 26
 

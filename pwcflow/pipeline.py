@@ -12,21 +12,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pwcflow.atomic_file import check_writable
-from pwcflow.color import flow_to_color, largest_magnitude
+from pwcflow.color import largest_magnitude
 from pwcflow.earlier_run import EarlierRun, find_earlier_run
 from pwcflow.errors import ImageError, OutputError, PwcFlowError, VideoError
-from pwcflow.flow_file import check_flow_suffix, write_flow
+from pwcflow.flow_file import check_flow_suffix, read_flow, write_flow
 from pwcflow.folder_lock import locked_folder
 from pwcflow.frame_selection import ALL_FRAMES, FrameSelection
+from pwcflow.frames_at_hand import FramesAtHand
 from pwcflow.image_file import Image, check_image_suffix, read_image, write_image
 from pwcflow.outputs import check_folder, check_nothing_lost
 from pwcflow.overlap import prefetch
 from pwcflow.progress import progress_bar
 from pwcflow.provenance import Record
-from pwcflow.scale import scale_of
+from pwcflow.scale import MaxFlow, name_of_rule
 from pwcflow.video import FrameSource, open_frames
 from pwcflow.video_sink import VideoOutputs, VideoSink
 from pwcflow.video_writer import check_video_suffix
+from pwcflow.visualization import (
+    WHEEL,
+    Look,
+    Scene,
+    check_parts,
+    draw,
+    scale_for,
+    scale_settings,
+    style_of,
+)
 
 if TYPE_CHECKING:
     from pwcflow.estimator import FlowEstimator
@@ -43,7 +54,9 @@ def estimate_pair(
     *,
     output: Path | None,
     viz: Path | None,
-    max_flow: float | None = None,
+    max_flow: MaxFlow | None = None,
+    look: Look = WHEEL,
+    truth: Path | None = None,
 ) -> Summary:
     """Write the flow that carries the image `first` onto the image `second`.
 
@@ -52,29 +65,46 @@ def estimate_pair(
         first: an image file.
         second: an image file of the same size.
         output: the flow file, in the format of its suffix.
-        viz: the colour image of the flow.
-        max_flow: the magnitude in pixels shown fully saturated; when None the largest one, but at
-            least 1 px.
+        viz: the picture of the flow.
+        max_flow: the magnitude shown fully saturated, in pixels, or how it is found; when None the
+            largest one, but at least 1 px.
+        look: the style of the picture, and what belongs to it. For one that needs the backward
+            flow, this is estimated too.
+        truth: the file of the true flow, for a style that needs it.
 
     Raises:
+        ValueError: options do not go together.
         PwcFlowError: an image cannot be read, the sizes differ, or an output cannot be written.
     """
-    _check_pair_outputs(output, viz, [first, second])
+    style = style_of(look)
+    check_parts(look, [*("frame", "second", "backward"), *(["truth"] if truth else [])])
+    _check_pair_outputs(output, viz, [first, second, *([truth] if truth else [])])
     started = time.monotonic()
     images = _read_pair(first, second)
+    true_flow = read_flow(truth) if truth else None
     estimator = load_estimator()
     flow = estimator(*images)
+    scale = picture = None
+    if viz:
+        scale = scale_for(flow, max_flow, look)
+        scene = Scene(
+            flow=flow,
+            frame=images[0] if "frame" in style.parts else None,
+            second=images[1] if "second" in style.parts else None,
+            truth=true_flow,
+            backward=estimator(*images[::-1]) if "backward" in style.parts else None,
+        )
+        picture = draw(scene, look, scale)
     if output:
         write_flow(output, flow)
-    scale = None
-    if viz:
-        scale = max_flow or scale_of(flow)
-        write_image(viz, flow_to_color(flow, scale))
+    if viz and picture is not None:
+        write_image(viz, picture)
     return {
         "first": str(first),
         "second": str(second),
         "flow": _text(output),
         "viz": _text(viz),
+        **_shown(scale_settings(look, name_of_rule(max_flow)) if viz else None),
         "max_flow_px": _rounded(scale),
         "width": flow.shape[1],
         "height": flow.shape[0],
@@ -157,12 +187,13 @@ def _estimate_rest(
         pairs = (source.expected_frames or 1) - 1
         bar = stack.enter_context(progress_bar(pairs, progress, unit="pair", label=label))
         stack.callback(lambda: bar.update(sink.flows - bar.n))  # of the flows written last
-        rest = islice(frames, kept, None)
+        at_hand = FramesAtHand(frames) if sink.needs_frames else None
+        rest = at_hand.beyond() if at_hand else islice(frames, kept, None)
         expected = None if source.expected_frames is None else source.expected_frames - kept
         flows = stack.enter_context(closing(estimator.flows(rest, expected)))
         try:
             for flow in chain(sink.kept_flows(), flows):
-                sink.write(flow)
+                sink.write(flow, *(at_hand.pair() if at_hand else ()))
                 bar.update(sink.flows - bar.n)
             sink.finish()
         except OutputError:
@@ -181,6 +212,7 @@ def _estimate_rest(
         "frames": sink.flows + 1,
         "flows": sink.flows,
         "flows_kept": kept,
+        **_shown(earlier.outputs.viz_settings()),
         "max_flow_px": _rounded(sink.scale_px),
         "width": width,
         "height": height,
@@ -238,10 +270,17 @@ def _summary_of(record: Record) -> Summary:
         "frames": record.get("frames"),
         "flows": record.get("flows"),
         "flows_kept": record.get("flows"),
+        **_shown(viz),
         "max_flow_px": _rounded(scale),
         "width": record.get("width"),
         "height": record.get("height"),
     }
+
+
+def _shown(viz: object) -> Summary:
+    """Return how flows are shown, of the settings of a picture or video; Nones without one."""
+    settings = viz if isinstance(viz, dict) else {}
+    return {name: settings.get(name) for name in ("style", "scale")}
 
 
 def _provenance(estimator: "FlowEstimator", started: float) -> Summary:

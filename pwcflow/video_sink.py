@@ -2,20 +2,22 @@
 
 import os
 import re
+from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pwcflow.color import flow_to_color
 from pwcflow.errors import OutputError, PwcFlowError, VideoError, reason_of
 from pwcflow.flow_file import Flow, read_flow, write_flow
+from pwcflow.image_file import Image
 from pwcflow.overlap import WriteBehind, Writer
 from pwcflow.provenance import RECORD_NAME, RunRecord
-from pwcflow.scale import RunningScale
+from pwcflow.scale import MaxFlow, RunningScale
 from pwcflow.video.source import FrameSource
 from pwcflow.video_writer import ColorVideoWriter
+from pwcflow.visualization import WHEEL, Look, Scene, check_parts, draw, scale_settings, style_of
 
 FOLDER_FPS = 25.0
 """Frames per second of a colour video made from a folder of frames."""
@@ -36,8 +38,10 @@ class VideoOutputs:
     """Whether the numbered flow files that the folder holds already give way to the new ones."""
     viz: Path | None = None
     """The colour video."""
-    max_flow: float | None = None
-    """The magnitude in pixels shown fully saturated; a running scale when None."""
+    max_flow: MaxFlow | None = None
+    """The magnitude shown fully saturated, in pixels, or how it is found; see `RunningScale`."""
+    look: Look = WHEEL
+    """The style of the colour video, and what belongs to it."""
     fps: float | None = None
     """Frames per second of the colour video; the source's own when None."""
     own_folders: bool = False
@@ -62,13 +66,17 @@ class VideoOutputs:
         """Return what the colour video is made by, for the record."""
         if self.viz is None:
             return None
-        scale = "running" if self.max_flow is None else "fixed"
+        rules = {None: "running", "sequence": "running", "percentile": "running percentile"}
+        rule = self.max_flow
+        scale = rules.get(rule, rule) if isinstance(rule, str | None) else "fixed"
+        asked = None if isinstance(rule, str) else rule
         folder = self.folder or self.viz.parent  # so that all of it may be moved
         try:
             name = os.path.relpath(self.viz, folder)
         except ValueError:  # on two drives
             name = str(self.viz.absolute())
-        return {"file": name, "scale": scale, "asked_px": self.max_flow, "asked_fps": self.fps}
+        settings = scale_settings(self.look, scale or "")
+        return {"file": name, **settings, "asked_px": asked, "asked_fps": self.fps}
 
 
 class VideoSink:
@@ -76,7 +84,8 @@ class VideoSink:
 
     Attributes:
         record: what is written beside the flows; to be set before the first one, if at all.
-        scale_px: the scale of the last colour frame.
+        scale_px: the scale of the last picture; None where each has its own, or none has one.
+        needs_frames: whether each flow is to be given with its two frames.
     """
 
     def __init__(
@@ -86,20 +95,30 @@ class VideoSink:
         kept: int,
         stack: ExitStack,
     ) -> None:
-        """Check the frame rate; nothing is written, made or removed before the first flow.
+        """Check style and frame rate; nothing is written, made or removed before the first flow.
 
         Args:
             outputs: where the flows go.
             source: knows the frame rate.
             kept: how many flow files of an earlier run stay as they are.
             stack: finishes the outputs when it is left.
+
+        Raises:
+            ValueError: the style needs what a video does not give.
         """
+        style = style_of(outputs.look)
+        self._parts = [name for name in ("frame", "second") if name in style.parts]
+        check_parts(outputs.look, ("frame", "second"))
+        self.needs_frames = bool(outputs.viz and self._parts)
+        self._frames: deque[tuple[Image, Image]] = deque()  # of the flows handed over
         self.record: RunRecord | None = None
         self.scale_px: float | None = None
         self._outputs = outputs
         self._kept = kept
         self._is_ready = False
-        self._running_scale = RunningScale()
+        self._running_scale = RunningScale(
+            outputs.max_flow or "sequence", outputs.look.color_code().smallest_scale_px
+        )
         writers: list[tuple[Writer, int]] = []
         if outputs.folder:
             writers.append((self._write_file, FLOW_FILE_THREADS))
@@ -122,9 +141,17 @@ class VideoSink:
             for number in range(self._kept):
                 yield read_flow(self._file(number))
 
-    def write(self, flow: Flow) -> None:
-        """Hand a flow over; the error of an earlier one may come up here, or in `finish`."""
+    def write(self, flow: Flow, *frames: Image) -> None:
+        """Hand a flow over; the error of an earlier one may come up here, or in `finish`.
+
+        Args:
+            flow: the next one.
+            frames: its first and second, if `needs_frames`.
+        """
         self._make_ready()
+        if self.needs_frames:
+            first, second = frames
+            self._frames.append((first, second))
         self._behind.write(flow)
         if self.record:
             self.record.write_now_and_then(self.flows)
@@ -149,7 +176,9 @@ class VideoSink:
         self.record.numbers, self.record.timestamps = source.numbers, source.timestamps
         self.record.complete = complete
         if complete and (viz := self._outputs.viz_settings()):
-            self.record.viz = {**viz, "max_flow_px": self.scale_px}
+            scales = [round(scale, 6) for scale in self._running_scale.scales_px]
+            of_pictures = {"max_flow_px_of_pictures": scales} if scales else {}
+            self.record.viz = {**viz, "max_flow_px": self.scale_px, **of_pictures}
         with nullcontext() if complete else suppress(OutputError):  # another one is on its way
             self.record.write()
 
@@ -188,8 +217,18 @@ class VideoSink:
             write_flow(self._file(number), flow)
 
     def _write_frame(self, _: int, flow: Flow) -> None:
-        self.scale_px = self._outputs.max_flow or self._running_scale.update(flow)
-        self._video.write(flow_to_color(flow, self.scale_px))
+        look = self._outputs.look
+        scale = self._running_scale.update(flow) if style_of(look).has_scale else None
+        scene = Scene(flow=flow)
+        if self.needs_frames:
+            used = dict(zip(("frame", "second"), self._frames.popleft(), strict=True))
+            scene = Scene(
+                flow=flow,
+                frame=used["frame"] if "frame" in self._parts else None,
+                second=used["second"] if "second" in self._parts else None,
+            )
+        self._video.write(draw(scene, look, scale))
+        self.scale_px = None if self._outputs.max_flow == "frame" else scale
 
     def _remove_file(self, number: int) -> None:
         if self._outputs.folder and number >= self._kept:

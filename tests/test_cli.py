@@ -183,7 +183,8 @@ def test_json_is_all_there_is_on_stdout_and_says_what_made_the_result(inputs):
     assert (code, stderr) == (0, "")
     summary = json.loads(stdout)
     assert summary.keys() == PROVENANCE | {
-        "first", "second", "flow", "viz", "max_flow_px", "width", "height", "largest_motion_px",
+        "first", "second", "flow", "viz", "style", "scale", "max_flow_px", "width", "height",
+        "largest_motion_px",
     }  # fmt: skip
     assert (summary["first"], summary["second"]) == ("1.png", "2.png")
     assert (summary["flow"], summary["viz"], summary["max_flow_px"]) == ("out/a.flo", None, None)
@@ -198,12 +199,13 @@ def test_json_of_a_video_counts_its_flows(inputs):
     result = invoke("video", "three.mp4", "--flo", "out", "--viz", "out/v.mp4", "--json")
     summary = json.loads(result.stdout)
     assert summary.keys() == PROVENANCE | {
-        "video", "frames", "flows", "flow_folder", "viz", "max_flow_px", "width", "height",
-        "outcome", "flows_kept",
+        "video", "frames", "flows", "flow_folder", "viz", "style", "scale", "max_flow_px",
+        "width", "height", "outcome", "flows_kept",
     }  # fmt: skip
     assert (summary["frames"], summary["flows"]) == (3, 2)
     assert (summary["flow_folder"], summary["viz"]) == ("out", "out/v.mp4")
     assert summary["max_flow_px"] == round(summary["max_flow_px"], 3) >= 1
+    assert (summary["style"], summary["scale"]) == ("wheel", "running")
     assert files_below(inputs / "out") == ["000000.flo", "000001.flo", RECORD, "v.mp4"]
 
 
@@ -213,6 +215,8 @@ def test_json_of_colour_images_tells_their_scale(inputs):
         "input": "flow.flo",
         "output": "out/a.png",
         "images": 1,
+        "style": "wheel",
+        "scale": "fixed",
         "max_flow_px": 7.5,
     }
 

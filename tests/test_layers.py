@@ -17,15 +17,17 @@ LAYERS = [
     {"image_file", "palette", "warp"},
     {"ops"},
     {"network", "flow_file", "video"},
-    {"color", "convolution", "evaluation", "overlap"},
+    {"color", "convolution", "evaluation", "flow_tree", "overlap"},
     {"dense_block"},
     {"aligned", "weights", "scale", "video_writer"},
+    {"visualization"},
+    {"scene_files"},
     {"inference"},
     {"captured"},
     {"gpu_flow"},
     {"estimator", "outputs"},
     {"training"},
-    {"folder_lock", "video_list"},
+    {"folder_lock", "frames_at_hand", "video_list"},
     {"provenance"},
     {"video_sink"},
     {"earlier_run"},
@@ -37,9 +39,10 @@ LAYERS = [
 ]
 TORCH_FREE = {
     "__init__", "atomic_file", "cli", "color", "convert", "earlier_run", "errors", "evaluation",
-    "flow_file", "folder_lock", "frame_selection", "image_file", "info", "many_videos",
-    "opencv_log", "openexr_log", "outputs", "overlap", "palette", "pipeline", "progress", "provenance",
-    "scale", "video", "video_list", "video_sink", "video_writer", "visualize",
+    "flow_file", "flow_tree", "folder_lock", "frame_selection", "frames_at_hand", "image_file",
+    "info", "many_videos", "opencv_log", "openexr_log", "outputs", "overlap", "palette", "pipeline",
+    "progress", "provenance", "scale", "scene_files", "video", "video_list", "video_sink",
+    "video_writer", "visualization", "visualize",
 }  # fmt: skip
 
 

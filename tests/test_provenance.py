@@ -64,6 +64,7 @@ def test_it_tells_what_made_the_flows_and_what_they_are(tmp_path, estimator):
         "device": "cpu",
         "viz": {
             "file": "v.avi",
+            "style": "wheel",
             "scale": "fixed",
             "asked_px": 50,
             "asked_fps": None,

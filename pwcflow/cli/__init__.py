@@ -15,6 +15,7 @@ from pwcflow.cli.bench import BENCH_EXAMPLES, bench
 from pwcflow.cli.convert import CONVERT_EXAMPLES, convert
 from pwcflow.cli.info import INFO_EXAMPLES, info
 from pwcflow.cli.train import TRAIN_EXAMPLES, train
+from pwcflow.cli.visualize import VISUALIZE_EXAMPLES, visualize
 
 app = typer.Typer(
     help="Dense optical flow from files: PWC-Net on a GPU or a CPU.",
@@ -35,7 +36,7 @@ class _Command(TyperCommand):
 
 app.command(cls=_Command, epilog=flow.ESTIMATE_EXAMPLES)(flow.estimate)
 app.command(cls=_Command, epilog=flow.VIDEO_EXAMPLES)(flow.video)
-app.command(cls=_Command, epilog=flow.VISUALIZE_EXAMPLES)(flow.visualize)
+app.command(cls=_Command, epilog=VISUALIZE_EXAMPLES)(visualize)
 app.command(cls=_Command, epilog=CONVERT_EXAMPLES)(convert)
 app.command(cls=_Command, epilog=INFO_EXAMPLES)(info)
 app.command(cls=_Command, epilog=TRAIN_EXAMPLES)(train)

@@ -1,4 +1,4 @@
-"""The commands `estimate`, `video` and `visualize`."""
+"""The commands `estimate` and `video`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,10 +7,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pwcflow.cli.console import fail_for, friendly_errors, import_torch, tell
+from pwcflow.cli.look import (
+    BackgroundOption,
+    GammaOption,
+    LegendOption,
+    MaxFlowOption,
+    NoiseFloorOption,
+    OpacityOption,
+    PaletteOption,
+    SpacingOption,
+    StyleOption,
+    TruthOption,
+    UnknownOption,
+    chosen_look,
+    scale_told,
+)
 from pwcflow.cli.options import (
     DeviceOption,
     JsonOption,
-    MaxFlowOption,
     PrecisionOption,
     QuietOption,
     WeightsOption,
@@ -35,7 +49,17 @@ if TYPE_CHECKING:
 ESTIMATE_EXAMPLES = """\b
 Examples:
   pwcflow estimate one.png two.png -o flow.flo
-  pwcflow estimate one.png two.png --viz flow.png --max-flow 20
+  pwcflow estimate one.png two.png --viz flow.png --max-flow 20 --legend inside
+\b
+  In other styles: pwcflow estimate one.png two.png --viz out.png with
+  --style arrows --spacing 40
+  --style streamlines
+  --style heat --max-flow 20
+  --style overlay --opacity 0.5
+  --style side --palette colorblind
+  --style warp
+  --style occlusion
+  --style error --truth true.flo
 """
 VIDEO_EXAMPLES = """\b
 Examples:
@@ -46,13 +70,17 @@ Examples:
   pwcflow video frames/%04d.png -o flows
   pwcflow video camera:0 -o flow.mp4 --end 300
   pwcflow video clips/ "more/**/*.avi" @list.txt -o flows
+\b
+  In other styles: pwcflow video clip.mp4 --viz out.mp4 with
+  --style wheel --max-flow 20 --legend beside
+  --style arrows --spacing 40
+  --style streamlines
+  --style heat --max-flow 20
+  --style overlay --opacity 0.5
+  --style side --palette colorblind
+  --style warp
+  For the styles error and occlusion see pwcflow visualize.
 """
-VISUALIZE_EXAMPLES = """\b
-Examples:
-  pwcflow visualize flow.flo -o flow.png
-  pwcflow visualize flows/ -o colours --max-flow 30
-"""
-
 # readable=False: what cannot be read is told by whoever reads it, in one line.
 
 
@@ -84,7 +112,17 @@ def estimate(
             help="Colour image of the flow. Its folder must be there.",
         ),
     ] = None,
+    style: StyleOption = None,
     max_flow: MaxFlowOption = None,
+    palette: PaletteOption = None,
+    background: BackgroundOption = None,
+    gamma: GammaOption = None,
+    noise_floor: NoiseFloorOption = None,
+    unknown: UnknownOption = None,
+    legend: LegendOption = None,
+    spacing: SpacingOption = None,
+    opacity: OpacityOption = None,
+    truth: TruthOption = None,
     weights: WeightsOption = "default",
     device: DeviceOption = "auto",
     precision: PrecisionOption = "fp32",
@@ -94,9 +132,14 @@ def estimate(
     """Write the flow that carries FIRST onto SECOND."""
     if not (output or viz):
         raise typer.BadParameter("give -o FLOW, --viz IMAGE, or both")
-    if max_flow and not viz:
-        raise typer.BadParameter("--max-flow is for a colour image; give --viz IMAGE too")
     with friendly_errors(quiet):
+        look = chosen_look(
+            without=None if viz else "a colour image",
+            max_flow=max_flow, parts=("frame", "second", "backward"), beside={"truth": truth},
+            style=style, palette=palette, background=background, gamma=gamma,
+            noise_floor=noise_floor, unknown=unknown, legend=legend, spacing=spacing,
+            opacity=opacity,
+        )  # fmt: skip
         from pwcflow.pipeline import estimate_pair
 
         summary = estimate_pair(
@@ -106,11 +149,13 @@ def estimate(
             output=output,
             viz=viz,
             max_flow=max_flow,
+            look=look,
+            truth=truth,
         )
         files = " and ".join(str(path) for path in (output, viz) if path)
         size = f"{summary['width']} x {summary['height']} pixels"
         motion = f"largest motion {summary['largest_motion_px']} px"
-        told = f"{files}: {size}, {motion}{_scale(summary['max_flow_px'])}"
+        told = f"{files}: {size}, {motion}{scale_told(summary)}"
         tell(told, summary, quiet=quiet, as_json=as_json)
 
 
@@ -166,7 +211,16 @@ def video(
             help="Remove numbered .flo files that the folder holds, and begin anew.",
         ),
     ] = False,
+    style: StyleOption = None,
     max_flow: MaxFlowOption = None,
+    palette: PaletteOption = None,
+    background: BackgroundOption = None,
+    gamma: GammaOption = None,
+    noise_floor: NoiseFloorOption = None,
+    unknown: UnknownOption = None,
+    legend: LegendOption = None,
+    spacing: SpacingOption = None,
+    opacity: OpacityOption = None,
     fps: Annotated[
         float | None,
         typer.Option(help="Frames per second of the colour video.", callback=positive),
@@ -215,8 +269,15 @@ def video(
             raise typer.BadParameter("--max-flow and --fps are for a colour video; give --viz FILE")
         if overwrite and source and not folder:
             raise typer.BadParameter("--overwrite is for a folder of flows; give --flo DIR")
+        look = chosen_look(
+            without=None if movie else "a colour video",
+            max_flow=max_flow, parts=("frame", "second"),
+            style=style, palette=palette, background=background, gamma=gamma,
+            noise_floor=noise_floor, unknown=unknown, legend=legend, spacing=spacing,
+            opacity=opacity,
+        )  # fmt: skip
         outputs = VideoOutputs(
-            folder=folder, overwrite=overwrite, viz=movie, max_flow=max_flow, fps=fps
+            folder=folder, overwrite=overwrite, viz=movie, max_flow=max_flow, look=look, fps=fps
         )
         load = _loader(weights, device, precision, quiet)
         if source:
@@ -234,43 +295,6 @@ def video(
         told = f"{outputs}: {number} {'video' if number == 1 else 'videos'}, {counts}"
         tell(told, summary, quiet=quiet, as_json=as_json)
         fail_for([one["reason"] for one in summary["results"] if one["outcome"] == "failed"])
-
-
-def visualize(
-    source: Annotated[
-        Path,
-        typer.Argument(metavar="FLOW", readable=False, help="A flow file or a folder of them."),
-    ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="OUT",
-            readable=False,
-            help="An image, in a folder that must be there; or for a folder a folder, made where "
-            "missing.",
-        ),
-    ],
-    max_flow: MaxFlowOption = None,
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Write colour images of flow files, as Middlebury does.
-
-    Unknown pixels are black. A folder has one scale for all its files, so that a vector has one
-    colour throughout.
-    """
-    with friendly_errors(quiet):
-        from pwcflow.visualize import visualize_file, visualize_folder
-
-        if source.is_dir():
-            summary = visualize_folder(source, output, max_flow=max_flow, progress=not quiet)
-        else:
-            summary = visualize_file(source, output, max_flow=max_flow)
-        images = "1 image" if summary["images"] == 1 else f"{summary['images']} images"
-        told = f"{output}: {images}{_scale(summary['max_flow_px'])}"
-        tell(told, summary, quiet=quiet, as_json=as_json)
 
 
 def _loader(
@@ -326,8 +350,4 @@ def _video_told(summary: dict[str, Any], outputs: object) -> str:
     size = f"{summary['width']} x {summary['height']} pixels"
     flows = "1 flow" if summary["flows"] == 1 else f"{summary['flows']} flows"
     before = ", complete before" if summary["outcome"] == "skipped" else ""
-    return f"{outputs}: {flows} of {size}{_scale(summary['max_flow_px'])}{before}"
-
-
-def _scale(max_flow_px: float | None) -> str:
-    return "" if max_flow_px is None else f", fully saturated at {max_flow_px} px"
+    return f"{outputs}: {flows} of {size}{scale_told(summary)}{before}"

@@ -4,9 +4,29 @@
 a `Look` what the user chooses, a `Style` in `STYLES` how one is drawn and what it needs for that.
 """
 
-from pwcflow.visualization.catalogue import STYLES, draw, style_of
-from pwcflow.visualization.look import Look
-from pwcflow.visualization.scene import Picture, Scene
+from pwcflow.visualization.catalogue import (
+    STYLES,
+    check_parts,
+    draw,
+    scale_for,
+    scale_settings,
+    style_of,
+)
+from pwcflow.visualization.look import WHEEL, Look
+from pwcflow.visualization.scene import PARTS, Picture, Scene
 from pwcflow.visualization.style import Style
 
-__all__ = ["STYLES", "Look", "Picture", "Scene", "Style", "draw", "style_of"]
+__all__ = [
+    "PARTS",
+    "STYLES",
+    "WHEEL",
+    "Look",
+    "Picture",
+    "Scene",
+    "Style",
+    "check_parts",
+    "draw",
+    "scale_for",
+    "scale_settings",
+    "style_of",
+]

@@ -65,6 +65,7 @@ def _viridis() -> Picture:
 HEAT = Style(
     shows="the speed as a heat map, with a colour bar in px",
     draw=draw,
+    scale_tells="brightest at",
     options=frozenset({"gamma", "noise_floor", "unknown"}),
     key=key,
     legend="beside",

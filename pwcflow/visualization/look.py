@@ -55,3 +55,7 @@ class Look:
             noise_floor_px=self.noise_floor or 0.0,
             unknown=self.unknown,
         )
+
+
+WHEEL = Look()
+"""What is usual: the colours of Middlebury."""

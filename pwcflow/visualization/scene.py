@@ -50,6 +50,10 @@ class Scene:
         return _eight_bits(self.second)
 
 
+PARTS = tuple(field.name for field in fields(Scene) if field.name != "flow")
+"""The names of what a scene may hold beside its flow."""
+
+
 def _eight_bits(image: Image | None) -> Picture:
     """Return an image in 8 bits, rounded; one that is already is not copied."""
     assert image is not None, "a style says which frames it needs"

@@ -23,6 +23,7 @@ class Style:
         needs: the fields of `Scene` that there must be, beside the flow.
         takes: those that there may be.
         has_scale: whether the length of vectors is shown, so that there is a scale for it.
+        scale_tells: what is so at the scale, for a sentence that ends with a number of pixels.
         key: returns what explains a scene's picture; None for a style that has no legend.
         legend: where the legend is when nothing is asked for.
     """
@@ -33,5 +34,11 @@ class Style:
     needs: tuple[str, ...] = ()
     takes: tuple[str, ...] = ()
     has_scale: bool = True
+    scale_tells: str = "fully saturated at"
     key: Callable[[Scene, Look, float], Key] | None = None
     legend: LegendPlace = "none"
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The fields of `Scene` that are of use."""
+        return (*self.needs, *self.takes)

@@ -38,5 +38,5 @@ def direction_colors(vectors: npt.NDArray[np.floating], code: ColorCode) -> Pict
 
 
 def usual_spacing(height: int, width: int, across: int) -> int:
-    """Return a distance in pixels at which so many fit into the longer side, at least 8."""
-    return max(8, round(max(height, width) / across))
+    """Return a distance in pixels at which so many fit into the longer side, at least 12."""
+    return max(12, round(max(height, width) / across))

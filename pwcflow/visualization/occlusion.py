@@ -32,17 +32,19 @@ def occluded_pixels(forward: Flow, backward: Flow) -> Mask:
     Displacement Optical Flow", ECCV 2010, section 3.2, equation 5.
     """
     occluded = np.empty(forward.shape[:2], bool)
-    back = np.ascontiguousarray(backward, np.float32)
-    unknown = ~known_pixels(back)
-    if unknown.any():
-        back = np.where(unknown[..., None], np.float32(np.nan), back)
-    for rows, returned, inside in sampled(back, forward):
+    # What is not known has a third channel of 1: a NaN would spread to samples beside it.
+    unknown = ~known_pixels(backward)
+    back = np.empty((*unknown.shape, 3), np.float32)
+    back[..., :2] = np.where(unknown[..., None], 0, backward)
+    back[..., 2] = unknown
+    for rows, samples, inside in sampled(back, forward):
         w = np.asarray(forward[rows], np.float32)
         known = known_pixels(w)
-        with np.errstate(invalid="ignore", over="ignore"):
-            apart = ((w + returned) ** 2).sum(axis=2)
-            lengths = (w**2).sum(axis=2) + (returned**2).sum(axis=2)
-            fails = apart >= RELATIVE * lengths + ABSOLUTE_PX2  # false for NaN
+        w = np.where(known[..., None], w, 0)
+        returned, nobody_knows = samples[..., :2], samples[..., 2] > 0
+        apart = ((w + returned) ** 2).sum(axis=2)
+        lengths = (w**2).sum(axis=2) + (returned**2).sum(axis=2)
+        fails = (apart >= RELATIVE * lengths + ABSOLUTE_PX2) & ~nobody_knows
         occluded[rows] = np.where(inside, fails, known)
     return occluded
 

@@ -41,7 +41,8 @@ def draw(scene: Scene, look: Look, scale_px: float) -> Picture:
     height, width = scene.flow.shape[:2]
     spacing = look.spacing or usual_spacing(height, width, _LINES_ACROSS)
     flow = np.ascontiguousarray(scene.flow, np.float32)
-    if not (known := known_pixels(flow)).all():
+    known = known_pixels(flow)
+    if not known.all():
         flow = np.where(known[..., None], flow, np.float32(np.nan))
     floor = max(code.noise_floor_px, _LEAST_SHARE * scale_px)
     image = canvas(scene, code)
@@ -49,11 +50,14 @@ def draw(scene: Scene, look: Look, scale_px: float) -> Picture:
     seeds = _seeds(height, width, spacing)
     for line in _apart(_followed(flow, seeds, spacing, floor), spacing):
         vectors = _sampled(flow, line)
+        met = ~np.isnan(vectors[:, 0])  # the last step may lead to an unknown pixel
+        line, vectors = line[met], vectors[met]
         shares = np.minimum(np.hypot(vectors[:, 0], vectors[:, 1]) / scale_px, 1)
         _draw_line(inside, rim, line, shares, spacing)
+    inside[~known] = rim[~known] = 0
     _mix(image, np.array([ink_below(scene, code)], np.uint8), rim)
     at = inside.nonzero()
-    _mix(image, direction_colors(np.nan_to_num(flow[at]), code), inside)
+    _mix(image, direction_colors(flow[at], code), inside)
     return image
 
 

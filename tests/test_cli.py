@@ -19,6 +19,7 @@ from pwcflow.flow_file import read_flow, write_flow
 from pwcflow.image_file import read_image, write_image
 from pwcflow.opencv_log import quiet_codecs
 from pwcflow.video import count_frames
+from pwcflow.visualization import STYLES
 
 COMMANDS = ["estimate", "video", "visualize", "train"]
 SIDE = 64
@@ -124,6 +125,27 @@ def test_help_needs_neither_torch_nor_cupy_nor_opencv(tmp_path, args):
     assert (code, stderr) == (0, "")
     assert stdout.startswith("Usage: ")
     assert not args or f"pwcflow {args[0]} " in stdout.split("Examples:")[1]
+
+
+@pytest.mark.parametrize("command", ["estimate", "video", "visualize"])
+def test_help_has_an_example_of_every_style(command):
+    examples = invoke(command, "--help").stdout.split("Examples:")[1]
+    for style in STYLES:
+        not_of_videos = command == "video" and style in ("error", "occlusion")
+        shown = f"--style {style}" in examples or (style == "wheel" and "legend inside" in examples)
+        assert shown or (not_of_videos and style in examples)
+
+
+def test_every_style_can_be_asked_for_at_the_command_line(inputs):
+    write_flow(Path("square.flo"), np.full((SIDE, SIDE, 2), 2, np.float32))
+    beside = {"frame": "1.png", "second": "2.png", "truth": "square.flo", "backward": "square.flo"}
+    for name, style in STYLES.items():
+        options = [text for part in style.needs for text in (f"--{part}", beside[part])]
+        output = f"out/{name}.png"
+        result = invoke("visualize", "square.flo", "-o", output, "--style", name, *options)
+        assert (result.exit_code, result.stderr) == (0, "")
+        scale = f", {style.scale_tells} 2.828 px" if style.has_scale else ""
+        assert result.stdout == f"{output}: 1 image{scale}\n"
 
 
 def test_flow_files_are_shown_without_torch_and_cupy(inputs):
@@ -598,7 +620,38 @@ BAD_USAGE = [
         )
         for number in ("0", "-1", "nan", "inf")
     ),
-    ("visualize flow.flo -o out/a.png --max-flow=much", "--max-flow"),
+    ("visualize flow.flo -o out/a.png --max-flow=much", "or one of frame, sequence, percentile"),
+    *(
+        (f"visualize flow.flo -o out/a.png {options}", message)
+        for options, message in (
+            ("--style rainbow", "there is no style rainbow; use wheel, arrows, streamlines"),
+            ("--style heat --palette colorblind", "--palette is not for the style heat, but for"),
+            ("--style overlay", "the style overlay needs --frame"),
+            ("--style warp --frame 1.png", "the style warp needs --second"),
+            ("--truth flow.flo", "--truth is not for the style wheel, but for error"),
+            (
+                "--style error --truth flow.flo --max-flow 9",
+                "--max-flow is not for the style error",
+            ),
+            ("--style arrows --frame 1.png --background black", "not for arrows over a frame"),
+            ("--opacity 0.5", "--opacity is not for the style wheel, but for overlay, occlusion"),
+            ("--style overlay --frame 1.png --opacity 2", "--opacity"),
+            ("--style arrows --spacing 1", "--spacing"),
+            ("--gamma 0", "must be a number above 0"),
+            ("--noise-floor -1", "must be a number from 0 up"),
+            ("--noise-floor 5 --max-flow 5", "--noise-floor 5 must be below --max-flow 5"),
+            ("--unknown red-ish", "must be black, white, gray, or as #ff8000: red-ish"),
+            ("--background blue", "must be one of white, black: blue"),
+            ("--legend below", "must be one of none, inside, beside: below"),
+            ("--palette viridis", "must be one of middlebury, colorblind: viridis"),
+        )
+    ),
+    ("visualize folder -o out/a --style warp --frame frames --second 2.png", "--second is for one"),
+    ("estimate 1.png 2.png -o out/a.flo --style heat", "--style is for a colour image; give --viz"),
+    ("estimate 1.png 2.png -o out/a.flo --truth flow.flo", "--truth is for a colour image"),
+    ("estimate 1.png 2.png --viz out/a.png --style error", "the style error needs --truth"),
+    ("video frames -o out --gamma 2", "--gamma is for a colour video; give --viz FILE too"),
+    ("video frames -o out/v.mp4 --style occlusion", "the style occlusion needs --backward"),
     ("train --steps 1", "give -o DIR, or --preview PNG"),
     ("train -o out", "give the length of the run: --minutes or --steps"),
     ("train -o out --steps 1 --minutes 1", "give the length of the run: --minutes or --steps"),

@@ -39,13 +39,14 @@ def occluded_pixels(forward: Flow, backward: Flow) -> Mask:
     back[..., 2] = unknown
     for rows, samples, inside in sampled(back, forward):
         w = np.asarray(forward[rows], np.float32)
-        known = known_pixels(w)
-        w = np.where(known[..., None], w, 0)
-        returned, nobody_knows = samples[..., :2], samples[..., 2] > 0
-        apart = ((w + returned) ** 2).sum(axis=2)
-        lengths = (w**2).sum(axis=2) + (returned**2).sum(axis=2)
-        fails = (apart >= RELATIVE * lengths + ABSOLUTE_PX2) & ~nobody_knows
-        occluded[rows] = np.where(inside, fails, known)
+        u, v, back_u, back_v = w[..., 0], w[..., 1], samples[..., 0], samples[..., 1]
+        with np.errstate(invalid="ignore", over="ignore"):  # by the unknown, which are not inside
+            apart = (u + back_u) ** 2 + (v + back_v) ** 2
+            lengths = u * u + v * v + back_u * back_u + back_v * back_v
+            fails = apart >= RELATIVE * lengths + ABSOLUTE_PX2
+        occluded[rows] = inside & fails & (samples[..., 2] == 0)
+        if not inside.all():
+            occluded[rows] |= ~inside & known_pixels(w)
     return occluded
 
 

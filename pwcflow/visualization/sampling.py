@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pwcflow.color import row_blocks
-from pwcflow.flow_file import Flow, Mask, known_pixels
+from pwcflow.flow_file import Flow, Mask
 
 
 def sampled(values: npt.NDArray[Any], flow: Flow) -> Iterator[tuple[slice, npt.NDArray[Any], Mask]]:
@@ -26,11 +26,11 @@ def sampled(values: npt.NDArray[Any], flow: Flow) -> Iterator[tuple[slice, npt.N
     columns = np.arange(width, dtype=np.float32)
     for rows in row_blocks(flow):
         part = np.asarray(flow[rows], np.float32)
-        known = known_pixels(part)
-        part = np.where(known[..., None], part, -1e9)
         x = part[..., 0] + columns
-        y = part[..., 1] + np.arange(rows.start, rows.start + len(part), dtype=np.float32)[:, None]
+        y = part[..., 1] + np.arange(rows.start, rows.stop, dtype=np.float32)[:, None]
+        # What is unknown is NaN, or far outside.
         inside = (x >= 0) & (x <= width - 1) & (y >= 0) & (y <= height - 1)
-        x[~inside] = y[~inside] = 0  # far numbers overflow in OpenCV
+        if not inside.all():
+            x[~inside] = y[~inside] = 0  # far numbers overflow in OpenCV
         there = cv2.remap(values, x, y, cv2.INTER_LINEAR, None, cv2.BORDER_REPLICATE)
         yield rows, there.reshape(*inside.shape, -1), inside

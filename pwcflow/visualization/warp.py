@@ -19,7 +19,7 @@ _TITLES = (
     f"difference after, x {GAIN}",
 )
 _SMALLEST_TITLE = 8  # height in pixels
-_TITLES_IN_HEIGHT = 26
+_TITLES_IN_HEIGHT = 18
 
 
 def draw(scene: Scene, look: Look, _: float) -> Picture:

@@ -17,7 +17,7 @@ from pwcflow.visualization import Look, Picture, Scene, draw, scale_for
 
 IMAGES = Path(__file__).parent
 WIDTH, HEIGHT = 720, 306
-JPEG_QUALITY = 88
+JPEG_QUALITY = 93
 
 LOOKS = {
     "wheel": Look(legend="inside"),

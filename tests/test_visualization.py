@@ -1,5 +1,7 @@
 """Values of every style worked out by hand, and pictures that were looked at."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -395,3 +397,41 @@ def test_the_scene_is_left_as_it_was():
     for style in STYLES:
         draw(scene, Look(style=style), 10.0)
     assert {name: value.tobytes() for name, value in vars(scene).items()} == before
+
+
+def test_a_colour_bar_is_as_low_as_its_picture_while_its_numbers_can_be_read():
+    # Six numbers, 0 to 10, and a space, of 1.4 units of 8 px each, and 3.4 units more, need 105.6
+    # px; and there is a margin of 8 px above and below.
+    assert show("heat", constant(0, 0, 130, 200), legend="beside").shape[0] == 130
+    assert show("heat", constant(0, 0, 60, 300), legend="beside").shape[0] == 122
+
+
+# large pictures
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_strip_of_an_8k_picture_takes_little_more_memory_than_it_has(style):
+    """An eighth of 7680 x 4320, so that it takes no time; what is held grows with the pixels."""
+    flow = constant(3, -2, 540, 7680)
+    flow[:100, :100] = np.nan
+    scene = scene_of(flow)
+    tracemalloc.start()
+    try:
+        image = draw(scene, Look(style=style), 5.0)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # The picture, once more for the strip with the legend, and as much again as the flow.
+    assert peak < 2 * image.nbytes + flow.nbytes + (16 << 20)
+
+
+@pytest.mark.parametrize("style", ["wheel", "arrows"])
+def test_a_whole_8k_flow_has_a_picture(style):
+    flow = np.zeros((4320, 7680, 2), np.float32)
+    flow[..., 0] = np.linspace(-9, 9, 7680)
+    image = draw(Scene(flow=flow), Look(style=style, legend="inside"), 9.0)
+    assert image.shape == (4320, 7680, 3)
+    if style == "wheel":
+        assert image[0, [0, -1]].tolist() == [[0, 209, 255], [255, 0, 0]]
+    else:  # 24 of a distance of 320 px in a row, 13 rows; each has its middle in its cell
+        assert (image[400 - 320 // 2 + 16 :: 320, 160::320] != 255).any(axis=2).mean() > 0.5

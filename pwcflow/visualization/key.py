@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cv2
 import numpy as np
@@ -26,6 +26,11 @@ class Key(ABC):
 
     width: float
     height: float
+
+    def fitted(self, height: float) -> "Key":
+        """Return this key for a picture of so many units in height, if it can be lower."""
+        del height
+        return self
 
     @abstractmethod
     def draw(self, canvas: Picture, unit: int, ink: Rgb) -> None:
@@ -86,6 +91,11 @@ class BarKey(Key):
     width: float = 7.5
     height: float = 22.0
 
+    def fitted(self, height: float) -> "Key":
+        """Return a bar that is lower where the picture is, as far as its numbers allow."""
+        least = 3.4 + 1.4 * (len(self.ticks) + 1)
+        return replace(self, height=min(max(height, least), self.height))
+
     def draw(self, canvas: Picture, unit: int, ink: Rgb) -> None:
         """Draw the bar, its numbers, and the title above."""
         top, bottom = round(2.6 * unit), round((self.height - 0.8) * unit)
@@ -109,7 +119,9 @@ def beside(picture: Picture, key: Key, background: Rgb) -> Picture:
     """
     height, width = picture.shape[:2]
     margin = 2 * _MARGIN
-    unit = max(SMALLEST_UNIT, min(_unit(height, width), int(height / (key.height + margin))))
+    unit = _unit(height, width)
+    key = key.fitted(height / unit - margin)
+    unit = max(SMALLEST_UNIT, min(unit, int(height / (key.height + margin))))
     strip = math.ceil((key.width + margin) * unit)
     tall = max(height, math.ceil((key.height + margin) * unit))
     result = np.empty((tall, width + strip, 3), np.uint8)
@@ -128,6 +140,7 @@ def inside(picture: Picture, key: Key, background: Rgb) -> Picture:
         OutputError: the picture is too small.
     """
     height, width = picture.shape[:2]
+    key = key.fitted(height / _unit(height, width) - 2 * _MARGIN)
     wide, high = key.width + 2 * _MARGIN, key.height + 2 * _MARGIN
     unit = min(_unit(height, width), int(width / wide), int(height / high))
     if unit < SMALLEST_UNIT:

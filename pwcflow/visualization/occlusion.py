@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from pwcflow.color import row_blocks
 from pwcflow.flow_file import Flow, Mask, known_pixels
 from pwcflow.visualization.look import Look
 from pwcflow.visualization.sampling import sampled
@@ -33,10 +34,11 @@ def occluded_pixels(forward: Flow, backward: Flow) -> Mask:
     """
     occluded = np.empty(forward.shape[:2], bool)
     # What is not known has a third channel of 1: a NaN would spread to samples beside it.
-    unknown = ~known_pixels(backward)
-    back = np.empty((*unknown.shape, 3), np.float32)
-    back[..., :2] = np.where(unknown[..., None], 0, backward)
-    back[..., 2] = unknown
+    back = np.zeros((*backward.shape[:2], 3), np.float32)
+    for rows in row_blocks(backward):
+        part, known = back[rows], known_pixels(backward[rows])
+        part[..., :2] = backward[rows]
+        part[~known] = 0, 0, 1
     for rows, samples, inside in sampled(back, forward):
         w = np.asarray(forward[rows], np.float32)
         u, v, back_u, back_v = w[..., 0], w[..., 1], samples[..., 0], samples[..., 1]
@@ -59,8 +61,10 @@ def draw(scene: Scene, look: Look, _: float) -> Picture:
     opacity = np.float32(OPACITY if look.opacity is None else look.opacity)
     occluded = occluded_pixels(scene.flow, scene.backward)
     image = scene.first_picture().copy()
-    below = image[occluded].astype(np.float32)
-    image[occluded] = below + opacity * (np.array(OCCLUDED, np.float32) - below) + np.float32(0.5)
+    for rows in row_blocks(scene.flow):
+        part, here = image[rows], occluded[rows]
+        below = part[here].astype(np.float32)
+        part[here] = below + opacity * (np.array(OCCLUDED, np.float32) - below) + np.float32(0.5)
     return image
 
 

@@ -6,6 +6,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from pwcflow.color import row_blocks
 from pwcflow.flow_file import Flow, known_pixels
 from pwcflow.palette import Rgb
 from pwcflow.visualization.below import canvas, direction_colors, ink_below, usual_spacing
@@ -41,7 +42,9 @@ def draw(scene: Scene, look: Look, scale_px: float) -> Picture:
     height, width = scene.flow.shape[:2]
     spacing = look.spacing or usual_spacing(height, width, _LINES_ACROSS)
     flow = np.ascontiguousarray(scene.flow, np.float32)
-    known = known_pixels(flow)
+    known = np.empty((height, width), bool)
+    for rows in row_blocks(flow):
+        known[rows] = known_pixels(flow[rows])
     if not known.all():
         flow = np.where(known[..., None], flow, np.float32(np.nan))
     floor = max(code.noise_floor_px, _LEAST_SHARE * scale_px)
@@ -55,9 +58,11 @@ def draw(scene: Scene, look: Look, scale_px: float) -> Picture:
         shares = np.minimum(np.hypot(vectors[:, 0], vectors[:, 1]) / scale_px, 1)
         _draw_line(inside, rim, line, shares, spacing)
     inside[~known] = rim[~known] = 0
-    _mix(image, np.array([ink_below(scene, code)], np.uint8), rim)
-    at = inside.nonzero()
-    _mix(image, direction_colors(flow[at], code), inside)
+    ink = np.array([ink_below(scene, code)], np.uint8)
+    for rows in row_blocks(flow):
+        _mix(image[rows], ink, rim[rows])
+        at = inside[rows].nonzero()
+        _mix(image[rows], direction_colors(flow[rows][at], code), inside[rows])
     return image
 
 

@@ -17,6 +17,9 @@ from pwcflow.visualization.text import draw_text, number, text_width
 SMALLEST_UNIT = 8
 """Height of capitals in pixels below which nobody reads them."""
 
+MOST_TICKS = 7
+"""Numbers beside a bar that grows evenly."""
+
 _UNITS_IN_A_PICTURE = 56  # in the side of a square of as many pixels: 12 px in 1024 x 436
 _MARGIN = 1.0  # in units, as all lengths of a key
 
@@ -93,7 +96,8 @@ class BarKey(Key):
 
     def fitted(self, height: float) -> "Key":
         """Return a bar that is lower where the picture is, as far as its numbers allow."""
-        least = 3.4 + 1.4 * (len(self.ticks) + 1)
+        # The scale of a video changes, and with it the numbers, but no picture's size may.
+        least = 3.4 + 1.4 * (max(len(self.ticks), MOST_TICKS) + 1)
         return replace(self, height=min(max(height, least), self.height))
 
     def draw(self, canvas: Picture, unit: int, ink: Rgb) -> None:
@@ -164,10 +168,8 @@ def bar_length(height: int, width: int) -> int:
 
 
 def round_ticks(largest: float) -> list[float]:
-    """Return the multiples of a round number from 0 to `largest`, 3 to 6 of them."""
+    """Return the multiples of a round number from 0 to `largest`, 3 to MOST_TICKS of them."""
     step = _round_down(largest / 2.5)
-    if largest / step >= 6:  # does not happen for 1, 2 and 5
-        step *= 2
     return [step * index for index in range(int(largest / step + 1e-6) + 1)]
 
 

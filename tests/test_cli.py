@@ -651,7 +651,10 @@ BAD_USAGE = [
     ("estimate 1.png 2.png -o out/a.flo --truth flow.flo", "--truth is for a colour image"),
     ("estimate 1.png 2.png --viz out/a.png --style error", "the style error needs --truth"),
     ("video frames -o out --gamma 2", "--gamma is for a colour video; give --viz FILE too"),
-    ("video frames -o out/v.mp4 --style occlusion", "the style occlusion needs --backward"),
+    (
+        "video frames -o out/v.mp4 --style occlusion",
+        "write its flows, and give them to pwcflow vis",
+    ),
     ("train --steps 1", "give -o DIR, or --preview PNG"),
     ("train -o out", "give the length of the run: --minutes or --steps"),
     ("train -o out --steps 1 --minutes 1", "give the length of the run: --minutes or --steps"),

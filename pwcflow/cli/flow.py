@@ -52,14 +52,14 @@ Examples:
   pwcflow estimate one.png two.png --viz flow.png --max-flow 20 --legend inside
 \b
   In other styles: pwcflow estimate one.png two.png --viz out.png with
-  --style arrows --spacing 40
-  --style streamlines
-  --style heat --max-flow 20
-  --style overlay --opacity 0.5
-  --style side --palette colorblind
-  --style warp
-  --style occlusion
-  --style error --truth true.flo
+  --style arrows --spacing 40            # arrows over the frame
+  --style streamlines                    # for smooth fields
+  --style heat --max-flow 20             # the speed alone
+  --style overlay --opacity 0.5          # colours over the frame
+  --style side --palette colorblind      # frame and flow
+  --style warp                           # warped back, and differences
+  --style occlusion                      # what disappears
+  --style error --truth true.flo         # in KITTI's colours
 """
 VIDEO_EXAMPLES = """\b
 Examples:
@@ -73,12 +73,12 @@ Examples:
 \b
   In other styles: pwcflow video clip.mp4 --viz out.mp4 with
   --style wheel --max-flow 20 --legend beside
-  --style arrows --spacing 40
-  --style streamlines
-  --style heat --max-flow 20
-  --style overlay --opacity 0.5
-  --style side --palette colorblind
-  --style warp
+  --style arrows --spacing 40            # arrows over the frame
+  --style streamlines                    # for smooth fields
+  --style heat --max-flow 20             # the speed alone
+  --style overlay --opacity 0.5          # colours over the frame
+  --style side --palette colorblind      # frame and flow
+  --style warp                           # warped back, and differences
   For the styles error and occlusion see pwcflow visualize.
 """
 # readable=False: what cannot be read is told by whoever reads it, in one line.

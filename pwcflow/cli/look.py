@@ -120,7 +120,7 @@ def chosen_look(
     *,
     without: str | None = None,
     max_flow: float | str | None = None,
-    parts: tuple[str, ...] | None = None,
+    parts: tuple[str, ...] = (),
     beside: dict[str, Path | None] | None = None,
     **asked: Any,
 ) -> "Look":
@@ -130,7 +130,7 @@ def chosen_look(
         without: what `--viz` would write, if there is no such thing; None when there is.
         max_flow: the option.
         parts: the fields of a `Scene` that the command has at hand.
-        beside: those that are given by options.
+        beside: those that options may give; None where there are no such options.
         asked: the fields of `Look`.
     """
     given = {name: value for name, value in asked.items() if value is not None}
@@ -149,7 +149,12 @@ def chosen_look(
         floor = look.noise_floor or 0.0
         if isinstance(max_flow, float) and max_flow <= floor:
             raise ValueError(f"--noise-floor {floor:g} must be below --max-flow {max_flow:g}")
-        check_parts(look, (*(parts or ()), *files), tuple(files))
+        if beside is None and not set(style.needs) <= set(parts):
+            raise ValueError(
+                f"the style {look.style} needs more than a video; write its flows, and give them "
+                f"to pwcflow visualize --style {look.style}"
+            )
+        check_parts(look, (*parts, *files), tuple(files))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     return look

@@ -31,14 +31,14 @@ Examples:
   pwcflow visualize flows/ -o overlays --style overlay --frame frames/
 \b
   In other styles: pwcflow visualize flow.flo -o out.png with
-  --style arrows --spacing 40
-  --style streamlines --frame one.png
-  --style heat --max-flow 20
-  --style overlay --frame one.png --opacity 0.5
-  --style side --frame one.png --palette colorblind
-  --style warp --frame one.png --second two.png
-  --style occlusion --frame one.png --backward back.flo
-  --style error --truth true.flo
+  --style arrows --spacing 40                          # plain, or over --frame
+  --style streamlines --frame one.png                  # for smooth fields
+  --style heat --max-flow 20                           # the speed alone
+  --style overlay --frame one.png --opacity 0.5        # colours over the frame
+  --style side --frame one.png --palette colorblind    # frame and flow
+  --style warp --frame one.png --second two.png        # warped back, and differences
+  --style occlusion --frame one.png --backward b.flo   # what disappears
+  --style error --truth true.flo                       # in KITTI's colours
 """
 
 

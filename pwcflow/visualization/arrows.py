@@ -119,7 +119,6 @@ def _middles(side: int, spacing: int) -> npt.NDArray[np.intp]:
 
 
 ARROWS = Style(
-    shows="arrows, over the frame if there is one",
     draw=draw,
     scale_tells="longest at",
     options=COLOR_OPTIONS | {"background", "spacing"},

@@ -74,7 +74,6 @@ def key(scene: Scene, look: Look, _: float) -> Key:
 
 
 ERROR = Style(
-    shows="the error against the true flow, in KITTI's colours",
     draw=draw,
     options=frozenset({"unknown"}),
     needs=("truth",),

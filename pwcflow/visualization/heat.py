@@ -63,7 +63,6 @@ def _viridis() -> Picture:
 
 
 HEAT = Style(
-    shows="the speed as a heat map, with a colour bar in px",
     draw=draw,
     scale_tells="brightest at",
     options=frozenset({"gamma", "noise_floor", "unknown"}),

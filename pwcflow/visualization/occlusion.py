@@ -69,7 +69,6 @@ def draw(scene: Scene, look: Look, _: float) -> Picture:
 
 
 OCCLUSION = Style(
-    shows="what is hidden in the second frame, in orange over the first",
     draw=draw,
     options=frozenset({"opacity"}),
     needs=("frame", "backward"),

@@ -29,7 +29,6 @@ def gray(picture: Picture) -> Picture:
 
 
 OVERLAY = Style(
-    shows="the colours over the frame, which shows where nothing moves",
     draw=draw,
     options=COLOR_OPTIONS | {"gamma", "unknown", "opacity"},
     needs=("frame",),

@@ -14,7 +14,6 @@ def draw(scene: Scene, look: Look, scale_px: float) -> Picture:
 
 
 SIDE = Style(
-    shows="the frame at the left, the colours at the right",
     draw=draw,
     options=wheel.WHEEL.options,
     needs=("frame",),

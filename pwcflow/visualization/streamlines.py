@@ -211,7 +211,6 @@ def _mix(image: Picture, colors: Picture, mask: npt.NDArray[np.uint8]) -> None:
 
 
 STREAMLINES = Style(
-    shows="lines along a smooth flow, over the frame if there is one",
     draw=draw,
     scale_tells="widest at",
     options=COLOR_OPTIONS | {"background", "spacing"},

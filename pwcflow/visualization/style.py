@@ -16,7 +16,6 @@ class Style:
     """One way to show a flow.
 
     Attributes:
-        shows: what is seen, in a line for `--help`.
         draw: returns the picture, (H', W', 3) uint8 RGB, of a scene that has what is needed; the
             number is the scale in pixels, 1.0 where `has_scale` is false.
         options: the fields of `Look` that can be asked for, beside style and legend.
@@ -28,7 +27,6 @@ class Style:
         legend: where the legend is when nothing is asked for.
     """
 
-    shows: str
     draw: Callable[[Scene, Look, float], Picture]
     options: frozenset[str]
     needs: tuple[str, ...] = ()

@@ -65,7 +65,6 @@ def _write_titles(image: Picture, height: int, width: int) -> None:
 
 
 WARP = Style(
-    shows="the second frame before and after warping it back, and the differences to the first",
     draw=draw,
     options=frozenset({"unknown"}),
     needs=("frame", "second"),

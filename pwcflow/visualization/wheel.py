@@ -18,7 +18,6 @@ def wheel_key(scene: Scene, look: Look, scale_px: float) -> Key:
 
 
 WHEEL = Style(
-    shows="hue is the direction, saturation the speed",
     draw=draw,
     options=COLOR_OPTIONS | {"background", "gamma", "unknown"},
     key=wheel_key,

@@ -30,7 +30,7 @@ def occluded_pixels(forward: Flow, backward: Flow) -> Mask:
         backward: (H, W, 2), from the second frame to the first.
 
     Source: Sundaram, Brox, Keutzer, "Dense Point Trajectories by GPU-accelerated Large
-    Displacement Optical Flow", ECCV 2010, section 3.2, equation 5.
+    Displacement Optical Flow", ECCV 2010, where it ends the tracks of points.
     """
     occluded = np.empty(forward.shape[:2], bool)
     # What is not known has a third channel of 1: a NaN would spread to samples beside it.

@@ -24,7 +24,6 @@ from pwcflow import dense_block
 from pwcflow.network import (
     DECODER_LEVELS,
     DENSE_CHANNELS,
-    FLOW_SCALE,
     LEAKY_SLOPE,
     PYRAMID_CHANNELS,
     FlowDecoder,
@@ -32,7 +31,7 @@ from pwcflow.network import (
     Pyramid,
     check_size,
 )
-from pwcflow.ops import ALIGNED_CHANNELS, COST_VOLUME_CHANNELS, bias_leaky_relu
+from pwcflow.ops import ALIGNED_CHANNELS, COST_VOLUME_CHANNELS, FLOW_SCALE, bias_leaky_relu
 from pwcflow.warp import backward_warp
 
 ALIGNMENT = 8

@@ -42,9 +42,7 @@ class CapturedFlow:
         self, network: InferenceNetwork | ExactNetwork, batch: Batch, device: torch.device
     ) -> None:
         """Record the graph; all that it needs is allocated and compiled here."""
-        if batch.fused and isinstance(network, InferenceNetwork):
-            network = network.fused()
-        self._network = network
+        self._network = network.fused() if batch.fused else network
         self._batch = batch
         shape = (batch.images, batch.height, batch.width, batch.channels)
         self.pixels = torch.zeros(shape, dtype=batch.dtype, device=device)

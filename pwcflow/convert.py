@@ -7,6 +7,7 @@ from pwcflow.atomic_file import check_writable
 from pwcflow.errors import FlowFileError, OutputError
 from pwcflow.flow_file import (
     FLOW_SUFFIXES,
+    Direction,
     check_flow_suffix,
     kind_of,
     pair,
@@ -25,7 +26,12 @@ FORMATS = (*(suffix[1:] for suffix in FLOW_SUFFIXES), *_PAIRS)
 
 
 def convert_file(
-    source: Path, output: Path, *, bound: float | None = None, overwrite: bool = False
+    source: Path,
+    output: Path,
+    *,
+    bound: float | None = None,
+    direction: Direction = "forward",
+    overwrite: bool = False,
 ) -> dict[str, Any]:
     """Write the flow of one file in the format of another.
 
@@ -35,6 +41,7 @@ def convert_file(
             called NAME_x or NAME_x_0001, is the u half of a pair.
         bound: the motion in pixels that is white in a pair: in the one to write, and in one to read
             that does not record it.
+        direction: which flow of an .exr; into another .exr go both.
         overwrite: replace an output that exists; else that is an error.
 
     Returns:
@@ -50,11 +57,12 @@ def convert_file(
             f"--bound {bound:g} is for a pair of 8-bit pictures, and neither {source} nor {output} "
             f"is one; name the output {pair.half_of(output.stem)}.png, or leave --bound away"
         )
+    _check_direction(direction, output.suffix)
     _check_output(output, bound if as_pair else None, as_pair)
     _check_files({output: source}, as_pair, overwrite)
     for path in _written(output, as_pair):
         check_writable(path)
-    lost = _convert(source, output, bound, as_pair)
+    lost = _convert(source, output, bound, as_pair, direction)
     return _summary(source, output, 1, lost)
 
 
@@ -64,6 +72,7 @@ def convert_folder(
     to: str,
     *,
     bound: float | None = None,
+    direction: Direction = "forward",
     overwrite: bool = False,
     progress: bool = False,
 ) -> dict[str, Any]:
@@ -79,6 +88,7 @@ def convert_folder(
         output: where the new ones go; made where missing, with its parents.
         to: one of FORMATS.
         bound: as for `convert_file`.
+        direction: as for `convert_file`.
         overwrite: replace outputs that exist; else they are an error.
         progress: show a progress bar on stderr.
 
@@ -95,6 +105,7 @@ def convert_folder(
             f"--bound {bound:g} is for pairs of 8-bit pictures, and there are none in {folder}; "
             "give --to jpg or --to png8 to write them, or leave --bound away"
         )
+    _check_direction(direction, f".{to}")
     _check_output(next(iter(sources)), bound if as_pair else None, as_pair)
     _check_files(sources, as_pair, overwrite)
     check_folder(output, f"{folder} is a folder, so its flows go into a folder")
@@ -103,7 +114,7 @@ def convert_folder(
         with progress_bar(len(sources), progress, unit="file") as bar:
             for path, source in sources.items():
                 make_folder(path.parent)
-                lost += _convert(source, path, bound, as_pair, of_folder=True)
+                lost += _convert(source, path, bound, as_pair, direction, of_folder=True)
                 done += 1
                 bar.update()
     except KeyboardInterrupt:
@@ -112,18 +123,28 @@ def convert_folder(
 
 
 def _convert(
-    source: Path, output: Path, bound: float | None, as_pair: bool, *, of_folder: bool = False
+    source: Path,
+    output: Path,
+    bound: float | None,
+    as_pair: bool,
+    direction: Direction,
+    *,
+    of_folder: bool = False,
 ) -> int:
     """Return how many pixels were lost."""
     try:
         needs_bound = _is_half(source) and not (as_pair and kind_of(source).bound)
-        flow = read_flow(source, bound=bound if needs_bound else None)
+        flow = read_flow(source, bound=bound if needs_bound else None, direction=direction)
         metadata = read_metadata(source)
+        has_both = output.suffix.lower() == ".exr" and "backward" in kind_of(source).directions
+        backward = read_flow(source, direction="backward") if has_both else None
     except FlowFileError as error:
         if not of_folder:
             raise
         raise FlowFileError(f"{error}, or move it out of {source.parent}") from error
-    return write_flow(output, flow, bound=bound if as_pair else None, metadata=metadata)
+    return write_flow(
+        output, flow, bound=bound if as_pair else None, metadata=metadata, backward=backward
+    )
 
 
 def _outputs_of(folder: Path, output: Path, suffix: str, as_pair: bool) -> dict[Path, Path]:
@@ -167,6 +188,11 @@ def _check_output(output: Path, bound: float | None, as_pair: bool) -> None:
                 "white; give --bound PX, most often 20"
             )
     check_flow_suffix(output, bound=bound)
+
+
+def _check_direction(direction: Direction, suffix: str) -> None:
+    if direction == "backward" and suffix.lower() == ".exr":
+        raise OutputError("an .exr keeps both directions; leave --direction away")
 
 
 def _check_files(sources: dict[Path, Path], as_pair: bool, overwrite: bool) -> None:

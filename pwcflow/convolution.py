@@ -10,11 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pwcflow import cudnn_graph
-from pwcflow.cudnn_graph import CudnnError, Geometry
+from pwcflow.cudnn_graph import PLAIN, CudnnError, Geometry
 from pwcflow.ops import bias_leaky_relu_
-
-PLAIN = Geometry()
-"""A 3 x 3 convolution that keeps the size."""
 
 
 def convolve_into(

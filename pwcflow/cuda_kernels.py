@@ -4,6 +4,7 @@ The only file that imports CuPy, and only when a kernel is wanted: everything el
 """
 
 import logging
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -20,6 +21,7 @@ logger = logging.getLogger(__name__)
 Dim3 = tuple[int, int, int]
 Argument = Tensor | np.generic | npt.NDArray[Any]
 
+_INCLUDE = re.compile(r'^#include "(.+)"$', re.MULTILINE)
 _STRIDES = np.dtype([(axis, np.int64) for axis in "nchw"])
 
 PACK_BYTES = 16
@@ -58,7 +60,7 @@ def load_kernels(
     except ImportError as error:
         _say_unavailable(f"CuPy cannot be imported ({error})")
         return None
-    source = files(package).joinpath(file).read_text(encoding="utf-8")
+    source = kernel_source(package, file)
     try:
         with torch.cuda.device(device_index), cupy.cuda.Device(device_index):
             module = cupy.RawModule(
@@ -70,6 +72,24 @@ def load_kernels(
         card = torch.cuda.get_device_name(device_index)
         _say_unavailable(f"CuPy {cupy.__version__} cannot compile for {card} ({error})")
         return None
+
+
+def kernel_source(package: str, file: str) -> str:
+    """Return a CUDA C++ file with those of its folder that it includes in their places.
+
+    CuPy keeps what it compiled by the text that it was given: a file that the compiler found by
+    itself could change unseen.
+
+    Args:
+        package: the package that holds the file.
+        file: its name.
+    """
+    folder = files(package)
+
+    def text(name: str) -> str:
+        return folder.joinpath(name).read_text(encoding="utf-8")
+
+    return _INCLUDE.sub(lambda include: text(include[1]), text(file))
 
 
 def launch(
@@ -125,10 +145,10 @@ def fits_packs(tensor: Tensor) -> bool:
     Whether C itself is a multiple of a pack is for the caller to see to.
     """
     width = PACK_BYTES // tensor.element_size()
-    n, c, h, w = tensor.stride()
+    n, c, h, w = zip(tensor.shape, tensor.stride(), strict=True)
     return (
-        c == 1
-        and not any(stride % width for stride in (n, h, w))
+        c[1] == 1
+        and not any(size > 1 and stride % width for size, stride in (n, h, w))
         and tensor.data_ptr() % PACK_BYTES == 0
     )
 

@@ -13,11 +13,14 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from pwcflow import cudnn_graph
-from pwcflow.convolution import PLAIN, add_input_gradient, convolve_into, weight_gradient
+from pwcflow.convolution import add_input_gradient, convolve_into, weight_gradient
+from pwcflow.cudnn_graph import PLAIN
 from pwcflow.network import LEAKY_SLOPE
 from pwcflow.ops import (
     ALIGNED_CHANNELS,
     COST_VOLUME_CHANNELS,
+    FEATURE_PLACE,
+    FLOW_PLACE,
     PACKED_CHANNELS,
     bias_leaky_relu_backward,
     cost_volume_backward,
@@ -75,12 +78,10 @@ class _MatchedBlock(torch.autograd.Function):
         grown = sum(len(bias) for bias in biases)
         matched = ALIGNED_CHANNELS if flow is None else ALIGNED_CHANNELS + c
         packed = 0 if flow is None else PACKED_CHANNELS
-        x = first.new_empty(
-            (n, h, w, grown + matched + packed),
-        ).permute(0, 3, 1, 2)
+        x = first.new_empty((n, h, w, grown + matched + packed)).permute(0, 3, 1, 2)
         leaky_cost_volume(first, second, LEAKY_SLOPE, x[:, grown : grown + matched])
         if flow is not None and feature is not None:
-            gap = flow.new_zeros(()).expand(n, PACKED_CHANNELS - 4, h, w)
+            gap = flow.new_zeros(()).expand(n, PACKED_CHANNELS - FEATURE_PLACE.stop, h, w)
             x[:, -PACKED_CHANNELS:] = torch.cat((flow, feature, gap), dim=1)
         place = grown
         for weight, bias in zip(weights, biases, strict=True):
@@ -121,7 +122,7 @@ class _MatchedBlock(torch.autograd.Function):
         if ctx.with_coarser:
             of_first += total[:, volume.stop : volume.stop + c]
             packed = total[:, volume.stop + c :]
-            of_flow, of_feature = packed[:, :2], packed[:, 2:4]
+            of_flow, of_feature = packed[:, FLOW_PLACE], packed[:, FEATURE_PLACE]
         return of_first, of_second, of_flow, of_feature, *of_weights, *of_biases
 
 

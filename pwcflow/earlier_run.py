@@ -4,11 +4,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pwcflow.errors import OutputError, VideoError
+from pwcflow.errors import OutputError
 from pwcflow.frame_selection import ALL_FRAMES, FrameSelection
-from pwcflow.provenance import Record, RunRecord, difference, input_of, read_record
-from pwcflow.video import count_frames
-from pwcflow.video_sink import VideoOutputs, numbered_flows, usable_flows
+from pwcflow.provenance import (
+    Maker,
+    Record,
+    RunRecord,
+    difference,
+    input_of,
+    read_record,
+    recorded_suffix,
+)
+from pwcflow.run_folder import numbered_flows, usable_flows
+from pwcflow.video_outputs import MADE_OF_VIZ, VideoOutputs
+from pwcflow.video_writer import shows_all
 
 if TYPE_CHECKING:
     from pwcflow.estimator import FlowEstimator
@@ -26,16 +35,16 @@ class EarlierRun:
     record: Record | None
     """That of the earlier run, on the same input; None when a run is to begin anew."""
 
-    def check(self, estimator: "FlowEstimator") -> None:
-        """Raise `OutputError` unless the estimator would compute what is there."""
+    def check(self, maker: Maker) -> None:
+        """Raise `OutputError` unless `maker` would compute what is there."""
         if self.record:
-            _check_same(self.outputs, difference(self.record, self.identity, estimator))
+            _check_same(self.outputs, difference(self.record, self.identity, maker))
 
     def usable_flows(self, height: int, width: int) -> int:
         """Return how many flow files can stay, from the first on, of a video of this size."""
         if not self.record or not self.outputs.folder:
             return 0
-        return usable_flows(self.outputs.folder, height, width)
+        return usable_flows(self.outputs.folder, height, width, self.outputs.suffix)
 
     def is_done(self) -> bool:
         """Return whether there is nothing left to do."""
@@ -43,7 +52,9 @@ class EarlierRun:
             return False
         viz, asked = self.record.get("viz"), self.outputs.viz_settings()
         if asked is not None:
-            same = isinstance(viz, dict) and viz.items() >= asked.items()
+            # as much as is asked for, and no more: an option of before may be left out now
+            before = viz.items() if isinstance(viz, dict) else ()
+            same = {name: value for name, value in before if name not in MADE_OF_VIZ} == asked
             if not same or not self._shows_all():
                 return False
         height, width = self.record.get("height", 0), self.record.get("width", 0)
@@ -52,13 +63,13 @@ class EarlierRun:
         )
 
     def _shows_all(self) -> bool:
-        """Return whether the colour video is whole, which only decoding it can tell."""
+        """Return whether the colour video is whole, which only reading it can tell."""
         assert self.record, "asked for with one"
-        viz = self.outputs.viz
-        try:
-            return viz is not None and count_frames(viz) == self.record.get("flows")
-        except VideoError:
+        assert self.outputs.viz, "asked for one"
+        flows, fps = self.record.get("flows"), self.record["viz"].get("fps")
+        if not isinstance(flows, int) or not isinstance(fps, (int, float)) or not fps > 0:
             return False
+        return shows_all(self.outputs.viz, flows, fps)
 
     def new_record(
         self, estimator: "FlowEstimator", height: int, width: int, kept: int
@@ -79,6 +90,7 @@ class EarlierRun:
             devices=devices,
             height=height,
             width=width,
+            suffix=self.outputs.suffix if self.outputs.folder else recorded_suffix(self.record),
         )
 
 
@@ -101,16 +113,31 @@ def find_earlier_run(
     if folder is None:
         return EarlierRun(outputs, video, selection, {}, None)
     identity = input_of(video, selection.settings())
-    flows = numbered_flows(folder)
+    record = read_record(folder)
+    recorded = recorded_suffix(record)
+    if outputs.folder and recorded != outputs.suffix:
+        _check_not_of_others(folder, outputs.suffix)
+    flows = numbered_flows(folder, recorded)
     alone = outputs.folder is None and outputs.viz is not None and outputs.viz.exists()
     if outputs.overwrite or not (flows or alone):
         return EarlierRun(outputs, video, selection, identity, None)
-    record = read_record(folder)
     if record is None:
         _check_same(outputs, "already, of an earlier run")
     else:
         _check_same(outputs, difference(record, identity, None))
+    if outputs.folder and recorded != outputs.suffix:
+        _check_same(outputs, f"as {recorded}, now as {outputs.suffix}")
     return EarlierRun(outputs, video, selection, identity, record)
+
+
+def _check_not_of_others(folder: Path, suffix: str) -> None:
+    """Raise `OutputError` for files that no run is known to have made, such as images."""
+    others = numbered_flows(folder, suffix)
+    if others:
+        raise OutputError(
+            f"{others[0]} is named as a flow would be, but no run is known to have made it; choose "
+            "another folder"
+        )
 
 
 def _check_same(outputs: VideoOutputs, other: str | None) -> None:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
@@ -119,6 +119,25 @@ def _side(pixels: float) -> int:
     return round(min(max(pixels, 1.0), LONGEST_SIDE))
 
 
+def selection_of(settings: Mapping[str, Any]) -> FrameSelection:
+    """Return the selection of which `FrameSelection.settings` returned these.
+
+    Raises:
+        ValueError: it has not returned them.
+    """
+    parsers: dict[str, Callable[[str], Any]] = {
+        "start": parse_moment, "end": parse_moment, "size": parse_size, "raw": parse_raw,
+    }  # fmt: skip
+    given: dict[str, Any] = {
+        name: parsers[name](value) if name in parsers and isinstance(value, str) else value
+        for name, value in settings.items()
+    }
+    try:
+        return FrameSelection(**given)
+    except TypeError as error:
+        raise ValueError(f"a selection of frames that is not known: {dict(settings)}") from error
+
+
 def reached(moment: Moment, number: int, seconds: float | None) -> bool:
     """Return whether a frame, with its number and time, is at a moment or after it."""
     if isinstance(moment, int):
@@ -128,7 +147,7 @@ def reached(moment: Moment, number: int, seconds: float | None) -> bool:
 
 def shown(moment: Moment) -> str:
     """Return a moment as it is given on the command line."""
-    return f"{moment:g}s" if isinstance(moment, float) else str(moment)
+    return f"{moment:.15g}s" if isinstance(moment, float) else str(moment)
 
 
 def parse_moment(text: str) -> Moment:

@@ -21,6 +21,7 @@ GRAPHS_KEPT = 4
 BATCH_PIXELS = 4_000_000
 """Of the frames of a video that go through the network at a time: enough to keep a GPU busy."""
 MOST_FRAMES = 16
+"""However small they are."""
 _LAUNCHING = threading.Lock()
 """Held while a graph is recorded, and while anything is queued beside that: PyTorch hands out its
 streams in turn, so one that is being recorded may be somebody else's too."""
@@ -70,6 +71,8 @@ class GpuFlow:
             frames: (H, W, C) contiguous, of one shape and dtype.
             many: whether they are so many that the fastest way pays, which takes long to prepare.
 
+        Yields:
+            (H, W, 2) float32, in pixels, and whether all of it is finite.
         """
         frames = iter(frames)
         first = next(frames, None)

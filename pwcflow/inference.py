@@ -7,8 +7,8 @@ dense block lives in one channels-last tensor into which everything is written w
     cost volume 81, 7 of zeros
     first feature, flow 2, feature 2, 4 of zeros        but for level 6
 
-A convolution reads from the channels behind those that it writes. Without
-cuDNN PyTorch does the same in more steps, which serves as reference.
+A convolution reads from the channels behind those that it writes. Without cuDNN PyTorch does the
+same in more steps, which serves as reference.
 """
 
 import copy
@@ -26,14 +26,16 @@ from pwcflow.cudnn_graph import Geometry
 from pwcflow.network import (
     DECODER_LEVELS,
     DENSE_CHANNELS,
-    FLOW_SCALE,
     LEAKY_SLOPE,
     PYRAMID_CHANNELS,
+    FlowDecoder,
     PwcNet,
     Pyramid,
 )
 from pwcflow.ops import (
     ALIGNED_CHANNELS,
+    FEATURE_PLACE,
+    FLOW_SCALE,
     PACKED_CHANNELS,
     leaky_cost_volume,
     upsample_flow,
@@ -43,8 +45,6 @@ from pwcflow.ops import (
 LINEAR = 1.0
 """Slope of a LeakyReLU that does nothing."""
 _UPSAMPLING = Geometry(stride=2, padding=1)
-_FEATURE_PLACE = slice(2, 4)
-"""Of the upsampled feature among the packed channels, behind the flow."""
 
 
 @dataclass(frozen=True)
@@ -121,20 +121,18 @@ class InferenceNetwork:
         for level, layers in self._pyramid.items():
             for layer in layers[:-1]:
                 x = self._result(x, layer, LEAKY_SLOPE)
-            out = into[level] if into else self._empty(x, layers[-1].width)
-            self._convolve(x, layers[-1], out, LEAKY_SLOPE)
-            pyramid[level] = x = out
+            if into:
+                self._convolve(x, layers[-1], into[level], LEAKY_SLOPE)
+                x = into[level]
+            else:
+                x = self._result(x, layers[-1], LEAKY_SLOPE)
+            pyramid[level] = x
         return pyramid
 
     def empty_pyramid(self, count: int, height: int, width: int) -> Pyramid:
         """Return a pyramid of `count` images to be written, of H x W pixels."""
         return {
-            level: torch.empty(
-                (count, layers[-1].width, height >> level, width >> level),
-                dtype=self.dtype,
-                device=self._device,
-                memory_format=torch.channels_last,
-            )
+            level: self._empty(count, layers[-1].width, height >> level, width >> level)
             for level, layers in self._pyramid.items()
         }
 
@@ -169,12 +167,12 @@ class InferenceNetwork:
         n, c, h, w = first.shape
         place = sum(DENSE_CHANNELS)
         if decoder.upsampling is None:
-            x = self._empty(first, place + ALIGNED_CHANNELS)
+            x = self._empty(n, place + ALIGNED_CHANNELS, h, w)
             warped = second
             volume = x[:, place:]
         else:
             assert coarser is not None
-            x = self._empty(first, place + ALIGNED_CHANNELS + c + PACKED_CHANNELS)
+            x = self._empty(n, place + ALIGNED_CHANNELS + c + PACKED_CHANNELS, h, w)
             flow = torch.empty((n, 2, h, w), device=x.device)
             self._upsample(decoder.upsampling, *coarser, flow, x[:, -PACKED_CHANNELS:])
             warped = warp_features(second, flow, FLOW_SCALE / 2**decoder.level)
@@ -197,47 +195,38 @@ class InferenceNetwork:
     def _result(self, x: Tensor, layer: _Convolution, slope: float) -> Tensor:
         n, _, h, w = x.shape
         stride = layer.geometry.stride
-        out = torch.empty(
-            (n, layer.width, h // stride, w // stride),
-            dtype=x.dtype,
-            device=x.device,
-            memory_format=torch.channels_last,
-        )
+        out = self._empty(n, layer.width, h // stride, w // stride)
         self._convolve(x, layer, out, slope)
         return out
 
     def _convolve(self, x: Tensor, layer: _Convolution, out: Tensor, slope: float) -> None:
         convolve_into(x, layer.weight, layer.bias, out, layer.geometry, slope, fused=self._fused)
 
-    def _empty(self, like: Tensor, channels: int) -> Tensor:
-        n, _, h, w = like.shape
+    def _empty(self, *shape: int) -> Tensor:
         return torch.empty(
-            (n, channels, h, w),
-            dtype=self.dtype,
-            device=self._device,
-            memory_format=torch.channels_last,
+            shape, dtype=self.dtype, device=self._device, memory_format=torch.channels_last
         )
 
     def _decoder(self, module: nn.Module) -> _Decoder:
-        parts = dict(module.named_children())
-        upsampling = None
-        if "upsample_flow" in parts:
-            flow, feature = parts["upsample_flow"], parts["upsample_feature"]
-            assert isinstance(flow, nn.ConvTranspose2d)
-            assert isinstance(feature, nn.ConvTranspose2d)
-            weight = feature.weight.new_zeros(len(feature.weight), PACKED_CHANNELS, 4, 4)
-            weight[:, _FEATURE_PLACE] = feature.weight
-            upsampling = _Upsampling(
-                self._exact(flow.weight),
-                self._exact(flow.bias),
-                self._taken(weight),
-                self._exact(feature.bias),
-            )
-        dense = [self._convolutions(layer)[0] for layer in parts["dense"].children()]
-        head = parts["flow_head"]
-        level = module.level
-        assert isinstance(level, int)
-        return _Decoder(level, dense, self._convolution(head), upsampling)
+        assert isinstance(module, FlowDecoder)
+        coarsest = module.level == DECODER_LEVELS[0]
+        return _Decoder(
+            module.level,
+            [self._convolutions(layer)[0] for layer in module.dense],
+            self._convolution(module.flow_head),
+            None if coarsest else self._upsampling(module.upsample_flow, module.upsample_feature),
+        )
+
+    def _upsampling(self, flow: nn.ConvTranspose2d, feature: nn.ConvTranspose2d) -> _Upsampling:
+        inputs, _, *window = feature.weight.shape
+        weight = feature.weight.new_zeros(inputs, PACKED_CHANNELS, *window)
+        weight[:, FEATURE_PLACE] = feature.weight
+        return _Upsampling(
+            self._exact(flow.weight),
+            self._exact(flow.bias),
+            self._taken(weight),
+            self._exact(feature.bias),
+        )
 
     def _convolutions(self, layers: nn.Module) -> list[_Convolution]:
         convolutions = [layer for layer in layers.children() if isinstance(layer, nn.Conv2d)]
@@ -300,6 +289,10 @@ class ExactNetwork:
         self.plain = network
         self._weight = next(network.parameters())
         self.dtype = self._weight.dtype
+
+    def fused(self) -> "ExactNetwork":
+        """Return this network, which has no faster way; see `InferenceNetwork.fused`."""
+        return self
 
     def encode(self, images: Tensor, into: Pyramid | None = None) -> Pyramid:
         """Return the features of images; see `InferenceNetwork.encode`.

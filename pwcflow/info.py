@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pwcflow.flow_file import kind_of, known_pixels, pair, read_flow, read_metadata
+from pwcflow.flow_file import Direction, kind_of, known_pixels, pair, read_flow, read_metadata
+from pwcflow.provenance import provenance_of_flow
 
 
 def describe(path: Path, *, bound: float | None = None) -> dict[str, Any]:
@@ -17,16 +18,19 @@ def describe(path: Path, *, bound: float | None = None) -> dict[str, Any]:
         bound: the motion in pixels that is white in a pair which does not record it.
 
     Returns:
-        "file", "kind", "bytes", "width" and "height" in pixels, "unit" (always "px"), "valid" (the
-        share of pixels that are known, 0 to 1), "u", "v" and "magnitude" (each "min" and "max", and
-        of the last the "mean", over the known pixels; None where there are none), "bound" of a pair
-        in pixels, else None, and "metadata".
+        "file", "kind", "bytes", "width" and "height" in pixels, "unit" (always "px"), "directions"
+        (of an .exr; the figures are of the first), "valid" (the share of pixels that are known, 0
+        to 1), "u", "v" and "magnitude" (each "min" and "max", and of the last the "mean", over the
+        known pixels; None where there are none), "bound" of a pair in pixels, else None, and
+        "metadata": what the file tells of itself, or the record of a run beside it.
 
     Raises:
         FlowFileError: the file cannot be read.
     """
-    flow = read_flow(path, bound=bound)
     kind = kind_of(path)
+    only_back = kind.directions == ("backward",)
+    direction: Direction = "backward" if only_back else "forward"
+    flow = read_flow(path, bound=bound, direction=direction)
     is_pair = kind.name == pair.KIND
     files = [path, pair.other_half(path)] if is_pair else [path]
     known = known_pixels(flow)
@@ -38,12 +42,13 @@ def describe(path: Path, *, bound: float | None = None) -> dict[str, Any]:
         "width": flow.shape[1],
         "height": flow.shape[0],
         "unit": "px",
+        "directions": list(kind.directions),
         "valid": float(known.mean()),
         "u": _range(vectors[:, 0]),
         "v": _range(vectors[:, 1]),
         "magnitude": _range(np.hypot(*vectors.T), mean=True),
         "bound": (kind.bound or bound) if is_pair else None,
-        "metadata": read_metadata(path),
+        "metadata": read_metadata(path) or provenance_of_flow(path),
     }
 
 
@@ -57,6 +62,8 @@ def sentence_of(told: dict[str, Any]) -> str:
         ]
         least, mean, most = (told["magnitude"][name] for name in ("min", "mean", "max"))
         parts.append(f"magnitude {least:.6g} to {most:.6g} px, on average {mean:.6g} px")
+    if "backward" in told["directions"]:
+        parts.append(f"directions {' and '.join(told['directions'])}")
     if told["bound"]:
         parts.append(f"bound {told['bound']:g} px")
     parts += [f"{name} {_text(value)}" for name, value in told["metadata"].items()]

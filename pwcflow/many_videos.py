@@ -11,9 +11,9 @@ from pwcflow.errors import FlowFileError, ImageError, OutputError, VideoError, m
 from pwcflow.folder_lock import FolderInUseError
 from pwcflow.frame_selection import ALL_FRAMES, FrameSelection
 from pwcflow.outputs import check_folder
-from pwcflow.pipeline import LoadEstimator, Summary, estimate_video
+from pwcflow.pipeline import FindMaker, LoadEstimator, Summary, estimate_video
 from pwcflow.video_list import FoundVideo
-from pwcflow.video_sink import VideoOutputs
+from pwcflow.video_outputs import VideoOutputs
 
 VIZ_NAME = "flow.mp4"
 """The colour video of each of many videos, in a folder of its own."""
@@ -27,6 +27,7 @@ def estimate_videos(
     outputs: VideoOutputs,
     *,
     selection: FrameSelection = ALL_FRAMES,
+    find_maker: FindMaker = lambda: None,
     progress: bool = False,
 ) -> Summary:
     """Write the flows of many videos, each into its own place, as `estimate_video` does.
@@ -39,6 +40,7 @@ def estimate_videos(
         videos: which, and their places.
         outputs: `folder` and `viz` are the folders in which the places are.
         selection: which frames of each are taken, and at what size.
+        find_maker: as for `estimate_video`; called once.
         progress: show progress bars on stderr.
 
     Raises:
@@ -50,13 +52,19 @@ def estimate_videos(
         check_folder(folder, "what is made of many videos goes into a folder")
     started = time.monotonic()
     results: list[Summary] = []
-    load_once = cache(load_estimator)
+    load_once, find_once = cache(load_estimator), cache(find_maker)
     for number, found in enumerate(videos, 1):
         label = f"{number}/{len(videos)} {found.path.name}"
         own = _outputs_of(found, outputs)
         try:
             result = estimate_video(
-                load_once, found.path, own, selection=selection, progress=progress, label=label
+                load_once,
+                found.path,
+                own,
+                selection=selection,
+                find_maker=find_once,
+                progress=progress,
+                label=label,
             )
         except FolderInUseError as error:
             result = {"video": str(found.path), "outcome": "skipped", "reason": str(error)}

@@ -13,11 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pwcflow.ops import COST_VOLUME_CHANNELS, cost_volume
+from pwcflow.ops import COST_VOLUME_CHANNELS, FLOW_SCALE, cost_volume
 from pwcflow.warp import backward_warp
 
-FLOW_SCALE = 20.0
-"""Full-resolution pixels in one unit of the network's flow."""
 PYRAMID_CHANNELS: dict[int, int] = {1: 16, 2: 32, 3: 64, 4: 96, 5: 128, 6: 196}
 """Feature channels of each pyramid level; level l has 1 / 2**l of the image's resolution."""
 PYRAMID_STRIDE = 1 << max(PYRAMID_CHANNELS)

@@ -10,7 +10,7 @@ from pwcflow.flow_file import FLOW_SUFFIXES
 from pwcflow.image_file import IMAGE_SUFFIXES
 from pwcflow.video_writer import VIDEO_SUFFIXES
 
-_FILE_SUFFIXES = {*IMAGE_SUFFIXES, *FLOW_SUFFIXES, *VIDEO_SUFFIXES, ".gif"}
+_FILE_SUFFIXES = {*IMAGE_SUFFIXES, *FLOW_SUFFIXES, *VIDEO_SUFFIXES}
 
 
 def check_nothing_lost(outputs: Iterable[Path | None], inputs: Iterable[Path]) -> None:

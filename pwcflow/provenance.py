@@ -11,21 +11,56 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from pwcflow import __version__
 from pwcflow.atomic_file import replacing
 from pwcflow.errors import OutputError, VideoError, reason_of
+from pwcflow.flow_file import FLOW_SUFFIXES
+from pwcflow.run_folder import DEFAULT_SUFFIX, number_of
 from pwcflow.video_list import files_of
-
-if TYPE_CHECKING:
-    from pwcflow.estimator import FlowEstimator
 
 RECORD_NAME = "pwcflow.json"
 _SECONDS_BETWEEN_UPDATES = 5.0
 
+DIRECTION = "forward: from each frame to the next"
+UNITS = "pixels, u to the right, v down"
+
 Record: TypeAlias = Mapping[str, Any]
 """What a `pwcflow.json` holds."""
+
+
+class NamedWeights(Protocol):
+    """What a record holds of the weights."""
+
+    @property
+    def name(self) -> str:
+        """Of the checkpoint, or its file."""
+
+    @property
+    def sha256(self) -> str:
+        """Of the file."""
+
+
+class Maker(Protocol):
+    """What computes flows, as far as it decides whether an earlier run may be gone on with."""
+
+    @property
+    def weights(self) -> NamedWeights:
+        """The weights."""
+
+    @property
+    def precision(self) -> str:
+        """`fp32`, `fp16` or `bf16`."""
+
+
+@dataclass(frozen=True)
+class KnownMaker:
+    """A `Maker` that is known without loading it."""
+
+    weights: NamedWeights
+    precision: str
+
 
 _SIZE_RULE = (
     "each axis resized bilinearly to the next multiple of 64, u and v scaled back to these pixels"
@@ -85,7 +120,34 @@ def read_record(folder: Path) -> Record | None:
     return record if isinstance(record, dict) else None
 
 
-def difference(record: Record, video: Record, estimator: "FlowEstimator | None") -> str | None:
+def recorded_suffix(record: Record | None) -> str:
+    """Return that of the flow files that a record, or none, is about."""
+    suffix = record.get("suffix") if record else None
+    return suffix if suffix in FLOW_SUFFIXES else DEFAULT_SUFFIX
+
+
+def provenance_of_flow(path: Path) -> dict[str, Any]:
+    """Return what the record beside a flow file of a run tells of this one; nothing without one."""
+    try:
+        record = read_record(path.parent)
+    except OutputError:
+        return {}
+    number = number_of(path)
+    if record is None or number is None or path.suffix != recorded_suffix(record):
+        return {}
+    if number >= record.get("flows", 0):
+        return {}
+    facts: dict[str, Any] = {"pwcflow": record.get("pwcflow")}
+    for name, every in (("frames", "frame_numbers"), ("timestamps_s", "timestamps_s")):
+        values = record.get(every)
+        if isinstance(values, list) and len(values) > number + 1:
+            facts[name] = values[number : number + 2]
+    facts |= {name: record.get(name) for name in ("direction", "units", "precision", "device")}
+    facts |= {"input": _part(record, "input").get("path"), "weights": _part(record, "weights")}
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def difference(record: Record, video: Record, maker: Maker | None) -> str | None:
     """Return how an earlier run differs from one that is to come; None when it may go on.
 
     The device may differ: its last bits do not matter to whoever moves to another machine.
@@ -93,7 +155,7 @@ def difference(record: Record, video: Record, estimator: "FlowEstimator | None")
     Args:
         record: the earlier run's.
         video: the input of the one to come, from `input_of`.
-        estimator: what is to compute it; when None, only the inputs are compared.
+        maker: what is to compute it; when None, only the inputs are compared.
     """
     before = _part(record, "input")
     if _part(before, "settings") != video["settings"]:
@@ -104,17 +166,17 @@ def difference(record: Record, video: Record, estimator: "FlowEstimator | None")
         if before.get("path") == video["path"]:
             return f"of {before.get('path')} before it changed"
         return f"of another input, {before.get('path')}"
-    if estimator is None:
+    if maker is None:
         return None
     weights = _part(record, "weights")
-    if weights.get("sha256") != estimator.weights.sha256:
-        return f"with the weights {weights.get('name')}, now {estimator.weights.name}" + (
-            f" of SHA-256 {str(weights.get('sha256'))[:12]}, now {estimator.weights.sha256[:12]}"
-            if weights.get("name") == estimator.weights.name
+    if weights.get("sha256") != maker.weights.sha256:
+        return f"with the weights {weights.get('name')}, now {maker.weights.name}" + (
+            f" of SHA-256 {str(weights.get('sha256'))[:12]}, now {maker.weights.sha256[:12]}"
+            if weights.get("name") == maker.weights.name
             else ""
         )
-    if record.get("precision") != estimator.precision:
-        return f"in {record.get('precision')}, now {estimator.precision}"
+    if record.get("precision") != maker.precision:
+        return f"in {record.get('precision')}, now {maker.precision}"
     return None
 
 
@@ -133,6 +195,7 @@ class RunRecord:
     """Those that computed some of the flows."""
     height: int
     width: int
+    suffix: str = DEFAULT_SUFFIX
     viz: dict[str, Any] | None = None
     """The colour video, of which the scale is known in the end."""
     source: dict[str, Any] | None = None
@@ -172,8 +235,9 @@ class RunRecord:
             "frames": frames,
             "frame_numbers": None if self.numbers is None else self.numbers[:frames],
             "timestamps_s": None if self.timestamps is None else self.timestamps[:frames],
-            "direction": "forward: from each frame to the next",
-            "units": "pixels, u to the right, v down",
+            "suffix": self.suffix,
+            "direction": DIRECTION,
+            "units": UNITS,
             "width": self.width,
             "height": self.height,
             "size_rule": _SIZE_RULE,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pwcflow.errors import FlowFileError, ImageError, reason_of
-from pwcflow.flow_file import Flow, is_flow_name, read_flow
+from pwcflow.flow_file import Flow, is_flow_name, kind_of, read_flow
 from pwcflow.image_file import read_image
 from pwcflow.video import is_frame, natural_key
 from pwcflow.visualization import Scene
@@ -28,8 +28,11 @@ class SceneFiles:
         """Return those of these names."""
         return SceneFiles(**{name: path for name, path in self.given().items() if name in names})
 
-    def read(self, flow: Flow) -> Scene:
-        """Return the scene of a flow.
+    def read(self, flow: Flow, flow_file: Path) -> Scene:
+        """Return the scene of a flow, which was read from `flow_file`.
+
+        A file for the flow back that is `flow_file`, or holds both directions, has it as the
+        backward one; in any other it is the only one.
 
         Raises:
             PwcFlowError: a file cannot be read.
@@ -39,8 +42,19 @@ class SceneFiles:
             frame=read_image(self.frame) if self.frame else None,
             second=read_image(self.second) if self.second else None,
             truth=read_flow(self.truth) if self.truth else None,
-            backward=read_flow(self.backward) if self.backward else None,
+            backward=_read_backward(self.backward, flow_file) if self.backward else None,
         )
+
+
+def own_parts(flow_file: Path) -> tuple[str, ...]:
+    """Return the fields of a `Scene` that a flow file holds itself: `backward` in some .exr.
+
+    Raises:
+        FlowFileError: it cannot be read.
+    """
+    if flow_file.suffix.lower() != ".exr" or not flow_file.is_file():
+        return ()
+    return ("backward",) if "backward" in kind_of(flow_file).directions else ()
 
 
 def scenes_of(
@@ -75,6 +89,11 @@ def scenes_of(
             flows = {name: of_these[index] for name, of_these in others.items()}
             found[path] = SceneFiles(frame=frames[index], second=frames[index + 1], **flows)
     return found
+
+
+def _read_backward(path: Path, flow_file: Path) -> Flow:
+    own = path.resolve() == flow_file.resolve() or own_parts(path)
+    return read_flow(path, direction="backward" if own else "forward")
 
 
 def _frames(folder: Path, flows: Sequence[Path]) -> list[Path | None]:

@@ -1,86 +1,34 @@
 """Where the flows of a video go: flow files, a colour video, and the record of what made them."""
 
-import os
 import re
 from collections import deque
 from collections.abc import Iterator
-from contextlib import ExitStack, nullcontext, suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from types import TracebackType
 
-from pwcflow.errors import OutputError, PwcFlowError, VideoError, reason_of
+from pwcflow.errors import OutputError, VideoError, reason_of
 from pwcflow.flow_file import Flow, read_flow, write_flow
 from pwcflow.image_file import Image
 from pwcflow.overlap import WriteBehind, Writer
-from pwcflow.provenance import RECORD_NAME, RunRecord
-from pwcflow.scale import MaxFlow, RunningScale
+from pwcflow.provenance import RECORD_NAME, RunRecord, read_record, recorded_suffix
+from pwcflow.run_folder import flow_file, numbered_flows
+from pwcflow.scale import RunningScale
 from pwcflow.video.source import FrameSource
-from pwcflow.video_writer import ColorVideoWriter
-from pwcflow.visualization import WHEEL, Look, Scene, check_parts, draw, scale_settings, style_of
+from pwcflow.video_outputs import VideoOutputs
+from pwcflow.video_writer import color_writer
+from pwcflow.visualization import Scene, check_parts, draw, picture_size, style_of
 
 FOLDER_FPS = 25.0
 """Frames per second of a colour video made from a folder of frames."""
 FLOW_FILE_THREADS = 4
-# As `flow_file` names them, up to ten million frames: two days of video. Other numbers, such as
-# dates, are not ours to remove.
-_NUMBERED_FLOW = re.compile(r"([0-9]{6}|[1-9][0-9]{6})\.flo")
 _LEFT_BY_A_KILL = re.compile(r"\.[0-9a-f]{16}\.[a-z0-9]+")  # see `atomic_file.replacing`
 
 
-@dataclass(frozen=True, kw_only=True)
-class VideoOutputs:
-    """What becomes of the flows of a video."""
-
-    folder: Path | None = None
-    """Where the flow files go, `000000.flo` and so on; made with its parents where missing."""
-    overwrite: bool = False
-    """Whether the numbered flow files that the folder holds already give way to the new ones."""
-    viz: Path | None = None
-    """The colour video."""
-    max_flow: MaxFlow | None = None
-    """The magnitude shown fully saturated, in pixels, or how it is found; see `RunningScale`."""
-    look: Look = WHEEL
-    """The style of the colour video, and what belongs to it."""
-    fps: float | None = None
-    """Frames per second of the colour video; the source's own when None."""
-    own_folders: bool = False
-    """Whether `folder`, and that of `viz`, are for this video alone and called after it."""
-
-    def __str__(self) -> str:
-        """Return their names, for a sentence."""
-        return " and ".join(str(path) for path in (self.folder, self.viz) if path)
-
-    def folders(self) -> list[Path]:
-        """Return the folders that are for one process at a time."""
-        folders = [self.folder] if self.folder else []
-        if self.own_folders and self.viz and self.viz.parent != self.folder:
-            folders.append(self.viz.parent)
-        return folders
-
-    def record_folder(self) -> Path | None:
-        """Return the folder that has the record of what made the flows, if there is one."""
-        return next(iter(self.folders()), None)
-
-    def viz_settings(self) -> dict[str, Any] | None:
-        """Return what the colour video is made by, for the record."""
-        if self.viz is None:
-            return None
-        rules = {None: "running", "sequence": "running", "percentile": "running percentile"}
-        rule = self.max_flow
-        scale = rules.get(rule, rule) if isinstance(rule, str | None) else "fixed"
-        asked = None if isinstance(rule, str) else rule
-        folder = self.folder or self.viz.parent  # so that all of it may be moved
-        try:
-            name = os.path.relpath(self.viz, folder)
-        except ValueError:  # on two drives
-            name = str(self.viz.absolute())
-        settings = scale_settings(self.look, scale or "")
-        return {"file": name, **settings, "asked_px": asked, "asked_fps": self.fps}
-
-
-class VideoSink:
+class VideoSink(AbstractContextManager["VideoSink"]):
     """Writes the flows of a video to where they shall go, in threads, a few flows behind.
+
+    A context manager: leaving it finishes the outputs. It outlives whatever makes the flows.
 
     Attributes:
         record: what is written beside the flows; to be set before the first one, if at all.
@@ -89,28 +37,28 @@ class VideoSink:
     """
 
     def __init__(
-        self,
-        outputs: VideoOutputs,
-        source: FrameSource,
-        kept: int,
-        stack: ExitStack,
+        self, outputs: VideoOutputs, source: FrameSource, kept: int, height: int, width: int
     ) -> None:
         """Check style and frame rate; nothing is written, made or removed before the first flow.
 
         Args:
             outputs: where the flows go.
-            source: knows the frame rate.
+            source: knows the frame rate, and about how many frames there are.
             kept: how many flow files of an earlier run stay as they are.
-            stack: finishes the outputs when it is left.
+            height: of the flows, in pixels.
+            width: of the flows, in pixels.
 
         Raises:
             ValueError: the style needs what a video does not give.
+            OutputError: the colour video cannot have this rate, size or length, or its pictures
+                have no room for the legend.
+            VideoError: nobody knows the rate.
         """
-        style = style_of(outputs.look)
-        self._parts = [name for name in ("frame", "second") if name in style.parts]
         check_parts(outputs.look, ("frame", "second"))
+        parts = style_of(outputs.look).parts
+        self._parts = [name for name in ("frame", "second") if name in parts]
         self.needs_frames = bool(outputs.viz and self._parts)
-        self._frames: deque[tuple[Image, Image]] = deque()  # of the flows handed over
+        self._frames: deque[tuple[Image | None, Image | None]] = deque()  # of flows handed over
         self.record: RunRecord | None = None
         self.scale_px: float | None = None
         self._outputs = outputs
@@ -119,16 +67,36 @@ class VideoSink:
         self._running_scale = RunningScale(
             outputs.max_flow or "sequence", outputs.look.color_code().smallest_scale_px
         )
+        self._finish = ExitStack()
+        self._video = None
         writers: list[tuple[Writer, int]] = []
         if outputs.folder:
             writers.append((self._write_file, FLOW_FILE_THREADS))
         if outputs.viz:
-            fps = outputs.fps or _frame_rate(source)
-            self._video = stack.enter_context(ColorVideoWriter(outputs.viz, fps))
+            self._video = color_writer(outputs.viz, outputs.fps or _frame_rate(source))
+            expected = source.expected_frames
+            size = picture_size(outputs.look, height, width)
+            self._video.check_size(*size, None if expected is None else expected - 1)
             writers.append((self._write_frame, 1))  # a video and its scale grow in order
-        self._behind = stack.enter_context(WriteBehind(writers, self._remove_file))
+        self._behind = WriteBehind(writers, self._remove_file)
         if not outputs.viz:
             self._behind.written = kept
+
+    def __enter__(self) -> "VideoSink":
+        """Prepare the colour video; to be entered before there are threads."""
+        if self._video:
+            self._finish.enter_context(self._video)
+        self._finish.enter_context(self._behind)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Wait for the threads, then finish the colour video."""
+        self._finish.__exit__(kind, error, traceback)
 
     @property
     def flows(self) -> int:
@@ -150,8 +118,9 @@ class VideoSink:
         """
         self._make_ready()
         if self.needs_frames:
-            first, second = frames
-            self._frames.append((first, second))
+            at_hand = zip(("frame", "second"), frames, strict=True)
+            frame, second = (image if name in self._parts else None for name, image in at_hand)
+            self._frames.append((frame, second))
         self._behind.write(flow)
         if self.record:
             self.record.write_now_and_then(self.flows)
@@ -175,10 +144,11 @@ class VideoSink:
         self.record.source = source.provenance()
         self.record.numbers, self.record.timestamps = source.numbers, source.timestamps
         self.record.complete = complete
-        if complete and (viz := self._outputs.viz_settings()):
-            scales = [round(scale, 6) for scale in self._running_scale.scales_px]
-            of_pictures = {"max_flow_px_of_pictures": scales} if scales else {}
-            self.record.viz = {**viz, "max_flow_px": self.scale_px, **of_pictures}
+        if complete and self._video and (viz := self._outputs.viz_settings()):
+            self.record.viz = {**viz, "max_flow_px": self.scale_px, "fps": self._video.fps}
+            if scales := self._running_scale.scales_px:
+                of_pictures = [round(scale, 6) for scale in scales]
+                self.record.viz["max_flow_px_of_pictures"] = of_pictures
         with nullcontext() if complete else suppress(OutputError):  # another one is on its way
             self.record.write()
 
@@ -202,10 +172,14 @@ class VideoSink:
         folder = self._outputs.record_folder()
         if folder and self.record:
             if self._outputs.folder or self._outputs.overwrite:  # else flows there are the same
-                if not self._kept:  # without a record nobody takes what is left for the new run's
+                old = numbered_flows(folder, self._outputs.suffix)[self._kept :]
+                if not self._kept:
+                    recorded = recorded_suffix(read_record(folder))
+                    old += numbered_flows(folder, recorded)
+                    # without a record nobody takes what is left for the new run's
                     _remove(folder / RECORD_NAME)
-                for old in numbered_flows(folder)[self._kept :]:
-                    _remove(old)
+                for path in old:
+                    _remove(path)
             self.record.write_now_and_then(self._kept)
         for own in self._outputs.folders():
             for name in filter(_LEFT_BY_A_KILL.fullmatch, _names(own)):
@@ -217,17 +191,11 @@ class VideoSink:
             write_flow(self._file(number), flow)
 
     def _write_frame(self, _: int, flow: Flow) -> None:
+        assert self._video, "frames have a video"
         look = self._outputs.look
         scale = self._running_scale.update(flow) if style_of(look).has_scale else None
-        scene = Scene(flow=flow)
-        if self.needs_frames:
-            used = dict(zip(("frame", "second"), self._frames.popleft(), strict=True))
-            scene = Scene(
-                flow=flow,
-                frame=used["frame"] if "frame" in self._parts else None,
-                second=used["second"] if "second" in self._parts else None,
-            )
-        self._video.write(draw(scene, look, scale))
+        frame, second = self._frames.popleft() if self.needs_frames else (None, None)
+        self._video.write(draw(Scene(flow=flow, frame=frame, second=second), look, scale))
         self.scale_px = None if self._outputs.max_flow == "frame" else scale
 
     def _remove_file(self, number: int) -> None:
@@ -237,45 +205,7 @@ class VideoSink:
 
     def _file(self, number: int) -> Path:
         assert self._outputs.folder, "flow files have a folder"
-        return flow_file(self._outputs.folder, number)
-
-
-def flow_file(folder: Path, number: int) -> Path:
-    """Return the file of a flow, which is numbered by the first of its two frames."""
-    return folder / f"{number:06d}.flo"
-
-
-def numbered_flows(folder: Path) -> list[Path]:
-    """Return the flow files of an earlier run, by their numbers."""
-    flows = [folder / name for name in _names(folder) if _NUMBERED_FLOW.fullmatch(name)]
-    return sorted(flows, key=lambda path: (int(path.stem), path.name))
-
-
-def usable_flows(folder: Path, height: int, width: int) -> int:
-    """Return how many flow files of an earlier run are there from the first on, whole, in a size.
-
-    The first and the last one are read; those between them have to be as long.
-    """
-    count, size = 0, None
-    for path in numbered_flows(folder):
-        if path != flow_file(folder, count):
-            break
-        try:
-            if size is None:
-                if read_flow(path).shape[:2] != (height, width):
-                    break
-                size = path.stat().st_size
-            if path.stat().st_size != size:
-                break
-        except (OSError, PwcFlowError):
-            break
-        count += 1
-    while count:
-        with suppress(PwcFlowError):
-            read_flow(flow_file(folder, count - 1))
-            return count
-        count -= 1
-    return 0
+        return flow_file(self._outputs.folder, number, self._outputs.suffix)
 
 
 def _remove(path: Path) -> None:

@@ -1,7 +1,7 @@
 """A colour video on disk: every frame handed in is in the file, or there is an error."""
 
 import math
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -9,82 +9,88 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from pwcflow.animation_writer import ANIMATION_SUFFIXES, ColorAnimationWriter, shows
 from pwcflow.atomic_file import replacing
+from pwcflow.color_writer import ColorWriter
 from pwcflow.errors import OutputError, VideoError
 from pwcflow.opencv_log import quiet_codecs, quiet_encoding, settled_environment
 from pwcflow.video import HIGHEST_FPS, count_frames, opencv_name
 
-# Codecs to try, best first. MPEG-4 and MJPEG come before H.264: their encoders are part of
-# FFmpeg, while "avc1" is missing from the wheels of OpenCV or, on some boards, is a hardware
-# encoder that opens and then fails. MJPEG in AVI plays everywhere and is closer to the original
-# than MPEG-4 at the same size; VP8 is as good as VP9 here and four times as fast.
+# Codecs to try, best first. H.264 ("avc1") plays everywhere, but OpenCV's wheels have no encoder
+# for it, and on some boards it is a hardware encoder that opens and then fails: hence it is tried
+# out. The encoders of MPEG-4 and MJPEG are part of FFmpeg. MJPEG in AVI plays everywhere and is
+# closer to the original than MPEG-4 at the same size; VP8 is as good as VP9 here and four times as
+# fast.
+_TRIED_OUT = "avc1"
+_TRIAL_FRAMES = 3
 _CODECS = {
-    ".mp4": ("mp4v", "avc1"),
-    ".m4v": ("mp4v", "avc1"),
-    ".mov": ("mp4v", "avc1"),
+    ".mp4": (_TRIED_OUT, "mp4v"),
+    ".m4v": (_TRIED_OUT, "mp4v"),
+    ".mov": (_TRIED_OUT, "mp4v"),
     ".avi": ("MJPG", "XVID"),
-    ".mkv": ("mp4v", "MJPG"),
+    ".mkv": (_TRIED_OUT, "mp4v", "MJPG"),
     ".webm": ("VP80", "VP90"),
 }
 
-VIDEO_SUFFIXES = tuple(_CODECS)
-"""Suffixes, in lower case, of the videos that can be written."""
+CODEC_SUFFIXES = tuple(_CODECS)
+"""Suffixes, in lower case, of the videos that `ColorVideoWriter` writes."""
+VIDEO_SUFFIXES = (*CODEC_SUFFIXES, *ANIMATION_SUFFIXES)
+"""Suffixes, in lower case, of the videos and animations that can be written."""
 
-# Outside these, FFmpeg's encoders abort the process (an assertion about a bit rate of 0, a buffer
-# overrun in MJPEG at 4 x 4 pixels), or OpenCV cannot express the rate. HIGHEST_FPS is another.
-_LOWEST_FPS = 0.1
-_SMALLEST_SIDE = 16
-
-_PARTIAL_RESULT_IS_KEPT = (VideoError, KeyboardInterrupt)
+_SMALLEST_SIDE = 16  # at 4 x 4 pixels MJPEG's encoder writes beyond its buffer
 
 
 def check_video_suffix(path: Path) -> None:
     """Raise `OutputError` unless `path` has the suffix of a video that can be written."""
-    if path.suffix.lower() not in _CODECS:
+    if path.suffix.lower() not in VIDEO_SUFFIXES:
         raise OutputError(
             f"cannot write {path}: '{path.suffix}' is not a video format that can be written; "
             f"choose one of {' '.join(VIDEO_SUFFIXES)}"
         )
 
 
-class ColorVideoWriter(AbstractContextManager["ColorVideoWriter"]):
-    """Writes RGB images as the frames of one video that appears whole on `path`, or not at all.
+def color_writer(path: Path, fps: float) -> ColorWriter:
+    """Return what writes a colour video or animation, by the suffix of `path`.
 
-    A context manager. Leaving it finishes the file, decodes it again and counts its frames, and
-    only then puts it in place of whatever `path` was. That also happens on `VideoError` and
-    KeyboardInterrupt, so that what was computed before a damaged frame is kept; any other
-    exception leaves `path` as it was. Without a frame, nothing is written.
+    Raises:
+        OutputError: the suffix is neither's, or `fps` is out of its range.
+    """
+    if path.suffix.lower() in ANIMATION_SUFFIXES:
+        return ColorAnimationWriter(path, fps)
+    return ColorVideoWriter(path, fps)
+
+
+def shows_all(path: Path, frames: int, fps: float) -> bool:
+    """Return whether a file that `color_writer` wrote is there, whole, with so many frames."""
+    try:
+        if path.suffix.lower() in ANIMATION_SUFFIXES:
+            return shows(path.read_bytes(), frames, fps)
+        return count_frames(path) == frames
+    except (OSError, VideoError):
+        return False
+
+
+class ColorVideoWriter(ColorWriter):
+    """Writes a video, which is decoded again and its frames counted before it is put in place.
 
     OpenCV drops the last row or column of an odd size, and tiny pictures crash some encoders, so
     the edge is repeated up to even sides of at least 16: 101 x 75 becomes a video of 102 x 76.
-
-    Attributes:
-        path: the video.
-        frames_written: how many frames were handed in so far.
     """
 
     def __init__(self, path: Path, fps: float) -> None:
         """Check the arguments; the file is created with the first frame.
 
         Args:
-            path: the video; its suffix, one of `VIDEO_SUFFIXES`, chooses the container.
+            path: the video; its suffix, one of `CODEC_SUFFIXES`, chooses the container.
             fps: frames per second, 0.1 to 1000.
 
         Raises:
             OutputError: the suffix is not one of a video, or `fps` is out of range.
         """
         check_video_suffix(path)
-        if not _LOWEST_FPS <= fps <= HIGHEST_FPS:
-            raise OutputError(
-                f"cannot write {path} at {fps:g} frames per second; choose a rate from "
-                f"{_LOWEST_FPS:g} to {HIGHEST_FPS}"
-            )
-        self.path = path
-        self.frames_written = 0
+        super().__init__(path, fps, HIGHEST_FPS)
         self._unsure = 0
-        self._fps = _expressible(fps)
         self._codecs = _CODECS[path.suffix.lower()]
-        self._shape: tuple[int, ...] = ()
         self._encoder: cv2.VideoWriter | None = None
         self._temporary = Path()
         self._stack = ExitStack()  # holds the temporary file
@@ -103,12 +109,7 @@ class ColorVideoWriter(AbstractContextManager["ColorVideoWriter"]):
     ) -> None:
         """Finish the video, or remove it when an exception says that it is of no use."""
         with self._settled:
-            if error is None or isinstance(error, _PARTIAL_RESULT_IS_KEPT):
-                self.close()
-            elif self._encoder is not None:
-                self._encoder.release()
-                self._encoder = None
-                self._stack.__exit__(kind, error, traceback)
+            super().__exit__(kind, error, traceback)
 
     def write(self, image: npt.NDArray[np.uint8]) -> None:
         """Append a frame, (H, W, 3) RGB uint8, of the size of the first.
@@ -117,13 +118,7 @@ class ColorVideoWriter(AbstractContextManager["ColorVideoWriter"]):
             OutputError: the file cannot be created, or none of the codecs is there.
             ValueError: the shape or the type is not that of a frame of this video.
         """
-        if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
-            raise ValueError(f"a frame is (H, W, 3) uint8, not {image.shape} {image.dtype}")
-        if self._shape and image.shape != self._shape:
-            raise ValueError(
-                f"all frames need the shape of the first, {self._shape}: {image.shape}"
-            )
-        self._shape = image.shape
+        self._check_frame(image)
         bottom, right = (_padding(side) for side in image.shape[:2])
         bgr = cv2.cvtColor(image, cv2.COLOR_RGB2BGR)
         frame = cv2.copyMakeBorder(bgr, 0, bottom, 0, right, cv2.BORDER_REPLICATE)
@@ -156,29 +151,61 @@ class ColorVideoWriter(AbstractContextManager["ColorVideoWriter"]):
                     "can be read back; check the free space, or choose another suffix"
                 )
 
+    def discard(self) -> None:
+        """Remove what was written; `path` stays as it was."""
+        if self._encoder is not None:
+            self._encoder.release()
+            self._encoder = None
+            with suppress(_Discarded), self._stack:
+                raise _Discarded
+
     def _opened(self, width: int, height: int) -> cv2.VideoWriter:
         with ExitStack() as stack:
             self._temporary = stack.enter_context(replacing(self.path))
             name = opencv_name(self._temporary, f"cannot write {self.path}", OutputError)
             self._temporary.write_bytes(bytes(8))  # OpenCV does not tell why it cannot write
             for codec in self._codecs:
-                with quiet_codecs(opening_writer=True):
-                    encoder = cv2.VideoWriter(
-                        name,
-                        cv2.CAP_FFMPEG,
-                        cv2.VideoWriter.fourcc(*codec),
-                        self._fps,
-                        (width, height),
-                    )
+                if codec == _TRIED_OUT and not self._works(name, codec, width, height):
+                    continue
+                encoder = self._encoder_of(name, codec, width, height)
                 if encoder.isOpened():
                     self._stack = stack.pop_all()
                     return encoder
                 encoder.release()
             raise OutputError(
                 f"cannot write {self.path}: OpenCV has no encoder {' or '.join(self._codecs)} for "
-                f"{width} x {height} pixels at {self._fps:g} frames per second in "
+                f"{width} x {height} pixels at {self.fps:g} frames per second in "
                 f"'{self.path.suffix}'; choose another of {' '.join(VIDEO_SUFFIXES)}"
             )
+
+    def _works(self, name: str, codec: str, width: int, height: int) -> bool:
+        """Return whether a few frames that are written to a file can be read back."""
+        encoder = self._encoder_of(name, codec, width, height)
+        if not encoder.isOpened():
+            encoder.release()
+            return False
+        with quiet_encoding():
+            for level in range(_TRIAL_FRAMES):
+                encoder.write(np.full((height, width, 3), level, np.uint8))
+        encoder.release()
+        try:
+            return count_frames(self._temporary) == _TRIAL_FRAMES
+        except VideoError:
+            return False
+
+    def _encoder_of(self, name: str, codec: str, width: int, height: int) -> cv2.VideoWriter:
+        with quiet_codecs(opening_writer=True):
+            return cv2.VideoWriter(
+                name,
+                cv2.CAP_FFMPEG,
+                cv2.VideoWriter.fourcc(*codec),
+                _expressible(self.fps),
+                (width, height),
+            )
+
+
+class _Discarded(Exception):
+    """Tells the temporary file that it is of no use."""
 
 
 def _padding(side: int) -> int:

@@ -1,5 +1,6 @@
 """Flow files in, pictures out: needs no torch."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from pwcflow.image_file import check_image_suffix, write_image
 from pwcflow.outputs import check_folder, check_nothing_lost, make_folder
 from pwcflow.progress import progress_bar
 from pwcflow.scale import FoundScale, MaxFlow, name_of_rule
-from pwcflow.scene_files import SceneFiles, scenes_of
+from pwcflow.scene_files import SceneFiles, own_parts, scenes_of
 from pwcflow.visualization import (
     WHEEL,
     Look,
@@ -40,7 +41,8 @@ def visualize_file(
         output: the image, in the format of its suffix.
         max_flow: the magnitude shown fully saturated; when None the largest one, but at least 1 px.
         look: the style, and what belongs to it.
-        beside: the files that the style needs beside the flow.
+        beside: the files that the style needs beside the flow; the flow back may be in
+            `flow_file` itself.
 
     Returns:
         what was done, for a person or `--json`.
@@ -49,13 +51,16 @@ def visualize_file(
         ValueError: options do not go together.
         PwcFlowError: a file cannot be read, or the image cannot be written.
     """
-    check_parts(look, beside.given(), beside.given())
+    own = own_parts(flow_file)
+    check_parts(look, {*beside.given(), *own}, beside.given())
+    if not beside.backward and "backward" in own and "backward" in style_of(look).parts:
+        beside = replace(beside, backward=flow_file)
     check_image_suffix(output)
     check_nothing_lost([output], [flow_file, *beside.given().values()])
     check_writable(output)
     flow = read_flow(flow_file)
     scale = scale_for(flow, max_flow, look)
-    write_image(output, draw(beside.read(flow), look, scale))
+    write_image(output, draw(beside.read(flow, flow_file), look, scale))
     return _summary(flow_file, output, 1, scale, max_flow, look)
 
 
@@ -108,7 +113,7 @@ def visualize_folder(
             rule = found.scale()
         for image, flow_file in images.items():
             flow = _read(flow_file)
-            scene = scenes[flow_file].only(used).read(flow)
+            scene = scenes[flow_file].only(used).read(flow, flow_file)
             picture = draw(scene, look, scale_for(flow, rule, look))
             make_folder(image.parent)
             write_image(image, picture)

@@ -37,3 +37,13 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip("the shared evaluation pairs and samples are not here")
     return SHARED
+
+
+@pytest.fixture
+def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder to work in, with the inputs of the command line's tests."""
+    from tests.command_line import make_inputs
+
+    monkeypatch.chdir(tmp_path)
+    make_inputs()
+    return tmp_path

@@ -2,7 +2,8 @@
 
     python -m tests.many_run OUT INPUT...
 
-Prints a line when it begins and its summary at the end.
+Prints a line when it is ready, waits for one on standard input, or its end, and prints its summary
+at the end.
 """
 
 import json
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from pwcflow.many_videos import estimate_videos
 from pwcflow.video_list import find_videos
-from pwcflow.video_sink import VideoOutputs
+from pwcflow.video_outputs import VideoOutputs
 from tests.fake_estimator import FakeEstimator
 
 SECONDS_PER_FLOW = 0.002
@@ -30,6 +31,7 @@ def main():
     out = Path(sys.argv[1])
     videos = find_videos(sys.argv[2:], [], [out])
     print("begun", flush=True)
+    sys.stdin.readline()
     print(json.dumps(estimate_videos(Slow, videos, VideoOutputs(folder=out, viz=out))), flush=True)
 
 

@@ -118,6 +118,20 @@ def test_a_damaged_input_leaves_an_output_as_it_was(tmp_path):
     np.testing.assert_array_equal(read_flow(tmp_path / "b.flo"), some_flow())
 
 
+def test_both_directions_of_an_exr_stay_together_or_one_is_taken(tmp_path):
+    pytest.importorskip("OpenEXR")
+    forward, back = np.full((2, 2, 3, 2), 1.5, np.float32) * np.array([1, -2])[:, None, None, None]
+    write_flow(tmp_path / "a.exr", forward.astype(np.float32), backward=back.astype(np.float32))
+    convert_file(tmp_path / "a.exr", tmp_path / "b.exr")
+    assert read_flow(tmp_path / "b.exr", direction="backward")[0, 0].tolist() == [-3, -3]
+    convert_file(tmp_path / "a.exr", tmp_path / "c.flo")
+    convert_file(tmp_path / "a.exr", tmp_path / "d.flo", direction="backward")
+    assert read_flow(tmp_path / "c.flo")[0, 0].tolist() == [1.5, 1.5]
+    assert read_flow(tmp_path / "d.flo")[0, 0].tolist() == [-3, -3]
+    with pytest.raises(OutputError, match="keeps both directions; leave --direction away"):
+        convert_file(tmp_path / "a.exr", tmp_path / "e.exr", direction="backward")
+
+
 # folders
 
 

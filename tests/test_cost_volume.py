@@ -139,6 +139,18 @@ def test_a_leaky_volume_is_written_into_some_channels_only(
         assert (whole[:, offset + channels :] == 7).all()
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize("slope", [-1.0, 0.0, 3.0])
+def test_a_slope_may_be_any_number(slope, dtype, device):
+    first, second = features((1, 16, 9, 20), device, dtype)
+    out = torch.full((1, 81, 9, 20), 7.0, dtype=dtype, device=device)
+    leaky_cost_volume(first, second, slope, out)
+    expected = shifted_products(first.cpu().double(), second.cpu().double())
+    expected = torch.where(expected > 0, expected, slope * expected)
+    assert relative_error(out, expected) <= TOLERANCES[dtype]
+
+
 def test_where_a_leaky_volume_cannot_go_is_named():
     first, second = features((1, 3, 4, 5), "cpu", torch.float32)
     with pytest.raises(ValueError, match=r"\(1, 81, 4, 5\), \(1, 88, 4, 5\).*\(1, 80, 4, 5\)"):

@@ -87,6 +87,14 @@ def test_every_float_survives(tmp_path, suffix, shape):
     assert read_flow(path).tobytes() == flow[:, ::-1].tobytes()
 
 
+def test_numpy_reads_an_npy_file_and_writes_what_is_read(tmp_path):
+    flow = np.random.default_rng(3).normal(0, 100, (4, 7, 2)).astype(np.float32)
+    write_flow(tmp_path / "a.npy", flow)
+    np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), flow)
+    np.save(tmp_path / "b.npy", flow)
+    np.testing.assert_array_equal(read_flow(tmp_path / "b.npy"), flow)
+
+
 def test_known_pixels_are_finite_and_at_most_1e9():
     bad = [np.nan, np.inf, -np.inf, 1e10, -1.1e9]
     flow = np.array([[[value, 0] for value in bad], [[0, value] for value in bad]], np.float32)

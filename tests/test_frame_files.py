@@ -129,3 +129,11 @@ def test_a_still_image_is_no_animation(tmp_path, suffix):
     cv2.imwrite(str(path), picture(1))
     with pytest.raises(VideoError, match="is a still image"):
         open_frames(path)
+
+
+@pytest.mark.parametrize("length", range(16, 21))
+def test_a_webp_that_ends_before_its_flags_is_told(tmp_path, length):
+    path = tmp_path / "a.webp"
+    path.write_bytes(b"RIFF\x20\0\0\0WEBPVP8X\x0a\0\0\0"[:length])
+    with pytest.raises(PwcFlowError, match=r"a still image|cut short|damaged"):
+        open_frames(path)

@@ -8,6 +8,7 @@ from pwcflow.frame_selection import (
     parse_reader,
     parse_size,
     reached,
+    selection_of,
 )
 
 
@@ -135,6 +136,26 @@ def test_settings_tell_what_differs_from_everything():
     }  # fmt: skip
     raw = FrameSelection(raw=RawFormat(4, 2, "gray"), max_side=3)
     assert raw.settings() == {"raw": "4x2:gray", "max_side": 3}
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [
+        FrameSelection(),
+        FrameSelection(start=12.5, end=400, step=2, size=(640, 360), reader="av"),
+        FrameSelection(start=3, end=4321.123456),  # no digit of a time is lost
+        FrameSelection(raw=RawFormat(4, 2, "gray"), scale=0.25),
+    ],
+    ids=str,
+)
+def test_a_selection_comes_back_from_its_settings(selection):
+    assert selection_of(selection.settings()) == selection
+
+
+@pytest.mark.parametrize("settings", [{"colour": 1}, {"start": "soon"}, {"step": 0}], ids=str)
+def test_settings_of_something_else_are_no_selection(settings):
+    with pytest.raises(ValueError, match=r"colour|soon|step"):
+        selection_of(settings)
 
 
 def test_a_time_is_reached_in_spite_of_rounding():

@@ -5,7 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from pwcflow.network import FLOW_SCALE, PYRAMID_STRIDE
+from pwcflow.network import PYRAMID_STRIDE
 from pwcflow.ops import finish_flow, image, prepare_images
 from pwcflow.ops.dtypes import SCALAR_TYPES
 from pwcflow.ops.image import _finish_flow, _plain_flow, _plain_images, _prepare_images
@@ -87,8 +87,7 @@ def assert_close(actual, expected, atol):
     torch.testing.assert_close(actual.double().cpu(), expected, rtol=0, atol=atol)
 
 
-def test_the_network_s_own_units():
-    assert image.FLOW_SCALE == FLOW_SCALE
+def test_the_network_s_flow_fits_its_image():
     assert PYRAMID_STRIDE % image.FLOW_STRIDE == 0
 
 

@@ -8,8 +8,8 @@ import torch
 
 from pwcflow.image_file import read_image
 from pwcflow.inference import ExactNetwork, InferenceNetwork
-from pwcflow.network import FLOW_SCALE, PYRAMID_CHANNELS, PwcNet
-from pwcflow.ops import prepare_images
+from pwcflow.network import PYRAMID_CHANNELS, PwcNet
+from pwcflow.ops import FLOW_SCALE, prepare_images
 from pwcflow.weights import load_weights
 
 from .features import DEVICES

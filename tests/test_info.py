@@ -5,9 +5,15 @@ import sys
 import numpy as np
 import pytest
 
+from pwcflow import __version__
 from pwcflow.errors import FlowFileError
 from pwcflow.flow_file import write_flow
+from pwcflow.frame_selection import FrameSelection
+from pwcflow.image_file import write_image
 from pwcflow.info import describe, sentence_of
+from pwcflow.pipeline import estimate_video
+from pwcflow.video_outputs import VideoOutputs
+from tests.fake_estimator import FakeEstimator
 
 FLOW = np.array([[[3, -4], [0, 0], [np.nan, 1], [-6, 8]]], np.float32)
 
@@ -23,6 +29,7 @@ def test_what_a_flow_file_holds(tmp_path):
         "width": 4,
         "height": 1,
         "unit": "px",
+        "directions": ["forward"],
         "valid": 0.75,
         "u": {"min": -6.0, "max": 3.0},
         "v": {"min": -4.0, "max": 8.0},
@@ -46,6 +53,37 @@ def test_the_kind_is_told(tmp_path, suffix, kind):
     write_flow(tmp_path / f"a{suffix}", FLOW)
     told = describe(tmp_path / f"a{suffix}")
     assert (told["kind"], told["valid"], told["magnitude"]["max"]) == (kind, 0.75, 10.0)
+
+
+def test_the_directions_of_an_exr_are_told(tmp_path):
+    pytest.importorskip("OpenEXR")
+    write_flow(tmp_path / "a.exr", FLOW, backward=-FLOW)
+    told = describe(tmp_path / "a.exr")
+    assert told["directions"] == ["forward", "backward"]
+    assert told["u"] == {"min": -6.0, "max": 3.0}
+    assert "directions forward and backward" in sentence_of(told)
+
+
+def test_what_made_a_flow_of_a_run_is_found_beside_it(tmp_path):
+    for number in range(3):
+        write_image(tmp_path / f"{number}.png", np.full((32, 32, 3), 9 * number, np.uint8))
+    outputs, selection = VideoOutputs(folder=tmp_path / "flows"), FrameSelection(step=2)
+    estimate_video(FakeEstimator, tmp_path, outputs, selection=selection)
+    told = describe(tmp_path / "flows/000000.flo")["metadata"]
+    assert told == {
+        "pwcflow": __version__,
+        "frames": [0, 2],
+        "direction": "forward: from each frame to the next",
+        "units": "pixels, u to the right, v down",
+        "precision": "fp32",
+        "device": "cpu",
+        "input": str(tmp_path),
+        "weights": {"name": "fake", "sha256": "0" * 64},
+    }
+    write_flow(tmp_path / "flows/000001.flo", FLOW)  # which the run did not make
+    assert describe(tmp_path / "flows/000001.flo")["metadata"] == {}
+    (tmp_path / "flows/pwcflow.json").write_text("{")
+    assert describe(tmp_path / "flows/000000.flo")["metadata"] == {}
 
 
 def test_a_pair_has_a_bound_and_the_bytes_of_both(tmp_path):

@@ -13,12 +13,12 @@ PACKAGE = Path(pwcflow.__file__).parent
 # From the ground up: a module imports only from the lines above its own.
 LAYERS = [
     {"errors", "frame_selection", "opencv_log", "progress"},
-    {"atomic_file", "cuda_kernels", "cudnn", "cudnn_graph", "device", "openexr_log"},
+    {"atomic_file", "cuda_kernels", "cudnn", "cudnn_graph", "device", "exr_header", "openexr_log"},
     {"image_file", "palette", "warp"},
     {"ops"},
     {"network", "flow_file", "video"},
-    {"color", "convolution", "evaluation", "flow_tree", "overlap"},
-    {"dense_block"},
+    {"color", "color_writer", "convolution", "evaluation", "flow_tree", "overlap"},
+    {"animation_writer", "dense_block"},
     {"aligned", "weights", "scale", "video_writer"},
     {"visualization"},
     {"scene_files"},
@@ -27,22 +27,23 @@ LAYERS = [
     {"gpu_flow"},
     {"estimator", "outputs"},
     {"training"},
-    {"folder_lock", "frames_at_hand", "video_list"},
-    {"provenance"},
+    {"folder_lock", "frames_at_hand", "run_folder", "video_list"},
+    {"provenance", "video_outputs"},
     {"video_sink"},
     {"earlier_run"},
-    {"convert", "info", "pipeline", "visualize"},
+    {"convert", "info", "pipeline", "viewer", "visualize"},
     {"many_videos"},
     {"bench"},
     {"cli"},
     {"__main__", "__init__"},
 ]
 TORCH_FREE = {
-    "__init__", "atomic_file", "cli", "color", "convert", "earlier_run", "errors", "evaluation",
-    "flow_file", "flow_tree", "folder_lock", "frame_selection", "frames_at_hand", "image_file",
-    "info", "many_videos", "opencv_log", "openexr_log", "outputs", "overlap", "palette", "pipeline",
-    "progress", "provenance", "scale", "scene_files", "video", "video_list", "video_sink",
-    "video_writer", "visualization", "visualize",
+    "__init__", "animation_writer", "atomic_file", "cli", "color", "color_writer", "convert",
+    "earlier_run", "errors", "evaluation", "exr_header", "flow_file", "flow_tree", "folder_lock",
+    "frame_selection", "frames_at_hand", "image_file", "info", "many_videos", "opencv_log",
+    "openexr_log", "outputs", "overlap", "palette", "pipeline", "progress", "provenance",
+    "run_folder", "scale", "scene_files", "video", "video_list", "video_outputs", "video_sink",
+    "video_writer", "viewer", "visualization", "visualize",
 }  # fmt: skip
 
 

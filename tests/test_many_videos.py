@@ -16,9 +16,9 @@ from pwcflow.folder_lock import LOCK_NAME, FolderInUseError, locked_folder
 from pwcflow.image_file import write_image
 from pwcflow.many_videos import estimate_videos
 from pwcflow.video_list import find_videos, single_video
-from pwcflow.video_sink import VideoOutputs
+from pwcflow.video_outputs import VideoOutputs
+from tests.command_line import files_below, invoke, make_video, start, wait_for
 from tests.fake_estimator import FakeEstimator
-from tests.test_cli import files_below, invoke, make_video, start, wait_for
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -301,6 +301,17 @@ def test_colour_videos_alone_are_gone_on_with_too(here, estimator):
     ]
 
 
+def test_colour_videos_alone_beside_flows_of_another_format_leave_their_record(here, estimator):
+    frames_folder("clips/a", [1, 2, 3])
+    frames_folder("clips/b", [1, 2, 3])
+    videos = find_videos(["clips"], [], [])
+    flows, colours = VideoOutputs(folder=Path("out"), suffix=".png"), VideoOutputs(viz=Path("out"))
+    for outputs, done in ((flows, 2), (colours, 2), (flows, 0), (colours, 0)):
+        assert estimate_videos(estimator.load, videos, outputs)["done"] == done
+    record = json.loads(Path("out/a/pwcflow.json").read_bytes())
+    assert (record["suffix"], record["flows"]) == (".png", 2)
+
+
 def test_colour_videos_that_are_asked_for_later_cost_no_flow(here, estimator):
     frames_folder("clips/a", [1, 2, 3])
     videos = find_videos(["clips"], [], [])
@@ -416,7 +427,7 @@ import resource, sys
 from pathlib import Path
 from pwcflow.many_videos import estimate_videos
 from pwcflow.video_list import find_videos
-from pwcflow.video_sink import VideoOutputs
+from pwcflow.video_outputs import VideoOutputs
 from tests.fake_estimator import FakeEstimator
 
 def peak():

@@ -14,9 +14,9 @@ from pwcflow.frame_selection import FrameSelection
 from pwcflow.image_file import write_image
 from pwcflow.pipeline import estimate_video
 from pwcflow.provenance import difference, input_of, read_record
-from pwcflow.video_sink import VideoOutputs
+from pwcflow.video_outputs import VideoOutputs
+from tests.command_line import make_video
 from tests.fake_estimator import FakeEstimator
-from tests.test_cli import make_video
 
 
 @pytest.fixture
@@ -60,6 +60,7 @@ def test_it_tells_what_made_the_flows_and_what_they_are(tmp_path, estimator):
         "input": {"path": str(source), "settings": {}, "files": 3},
         "reading": {"reader": "opencv"},
         "weights": {"name": "fake", "sha256": "0" * 64},
+        "suffix": ".flo",
         "precision": "fp32",
         "device": "cpu",
         "viz": {
@@ -69,6 +70,7 @@ def test_it_tells_what_made_the_flows_and_what_they_are(tmp_path, estimator):
             "asked_px": 50,
             "asked_fps": None,
             "max_flow_px": 50,
+            "fps": 25.0,
         },
     }
 

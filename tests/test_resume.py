@@ -19,10 +19,11 @@ from pwcflow.image_file import write_image
 from pwcflow.many_videos import estimate_videos
 from pwcflow.pipeline import estimate_video
 from pwcflow.video_list import find_videos
-from pwcflow.video_sink import VideoOutputs
+from pwcflow.video_outputs import VideoOutputs
 from tests import many_run
+from tests.command_line import invoke, make_video, process, start, wait_for
 from tests.fake_estimator import FakeEstimator
-from tests.test_cli import invoke, make_video, process, start, wait_for
+from tests.flow_samples import HERE
 
 REPOSITORY = Path(__file__).parents[1]
 KILLS = int(os.environ.get("PWCFLOW_KILLS", "12"))
@@ -271,15 +272,16 @@ def test_a_full_disk_ends_all_and_the_same_run_goes_on(tmp_path, estimator):
     disk = tmp_path / "disk"
     disk.mkdir()
     try:
-        command = ["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(disk)]
+        command = ["mount", "-t", "tmpfs", "-o", "size=580k", "tmpfs", str(disk)]
         mounted = subprocess.run(command, capture_output=True, check=False).returncode == 0
     except OSError:
         mounted = False
     if not mounted:
         pytest.skip("no disk can be mounted here")
     try:
-        for name in ("a", "b", "c"):  # 24 KB a flow
-            frames_folder(tmp_path / "clips" / name, range(6))
+        # 28 KB a flow: room for a's 11, and for 9 of b's, of which four are written at a time
+        for name in ("a", "b", "c"):
+            frames_folder(tmp_path / "clips" / name, range(12))
         videos = find_videos([str(tmp_path / "clips")], [], [])
         outputs = VideoOutputs(folder=disk)
         with pytest.raises(OutputError, match=r"no space left.*; 1 of 3 videos are done; the same"):
@@ -294,12 +296,65 @@ def test_a_full_disk_ends_all_and_the_same_run_goes_on(tmp_path, estimator):
         subprocess.run(["umount", str(disk)], check=True)
 
 
+# other formats
+
+
+FORMATS = [suffix for suffix in (".png", ".npz", ".npy", ".exr", ".flo5") if suffix in HERE]
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_run_in_another_format_goes_on_and_is_found_done(tmp_path, estimator, suffix):
+    source = frames_folder(tmp_path / "frames", [10, 20, 30, 40, 50])
+    run(estimator, source, tmp_path / "whole", suffix=suffix)
+    estimator.fails_at = 2
+    with pytest.raises(PwcFlowError, match="no flow here"):
+        run(estimator, source, tmp_path / "flows", suffix=suffix)
+    estimator.fails_at = None
+    summary = run(estimator, source, tmp_path / "flows", suffix=suffix)
+    assert (summary["flows"], summary["flows_kept"]) == (4, 2)
+    names = [path.name for path in sorted((tmp_path / "flows").iterdir())]
+    assert names == [*(f"{number:06d}{suffix}" for number in range(4)), "pwcflow.json"]
+    assert np.all(read_flow(tmp_path / f"flows/000003{suffix}") == (40, 50))
+    assert run(estimator, source, tmp_path / "flows", suffix=suffix)["outcome"] == "skipped"
+    (tmp_path / f"flows/000001{suffix}").write_bytes(b"")
+    again = run(estimator, source, tmp_path / "flows", suffix=suffix)
+    assert (again["outcome"], again["flows_kept"]) == ("done", 1)
+
+
+def test_flows_of_another_format_give_way_only_when_asked(tmp_path, estimator):
+    source, folder = frames_folder(tmp_path / "frames", [1, 2, 3]), tmp_path / "flows"
+    run(estimator, source, folder, suffix=".png")
+    with pytest.raises(OutputError, match=r"holds flows as \.png, now as \.flo; give --overwrite"):
+        run(estimator, source, folder)
+    run(estimator, source, folder, overwrite=True)
+    assert sorted(path.suffix for path in folder.iterdir()) == [".flo", ".flo", ".json"]
+    with pytest.raises(OutputError, match=r"as \.flo, now as \.npz"):
+        run(estimator, source, folder, suffix=".npz")
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_images_that_are_named_as_flows_would_be_are_not_overwritten(
+    tmp_path, estimator, overwrite
+):
+    frames = frames_folder(tmp_path / "frames", [1, 2, 3])
+    other = frames_folder(tmp_path / "other", [1, 2])
+    for path in sorted(other.iterdir()):
+        path.rename(other / f"{int(path.stem):06d}.png")
+    before = contents(tmp_path)
+    with pytest.raises(OutputError, match=r"000000\.png is named as a flow would be"):
+        run(estimator, frames, other, suffix=".png", overwrite=overwrite)
+    with pytest.raises(OutputError, match="flows would be taken for frames there"):
+        run(estimator, frames, frames, suffix=".png", overwrite=overwrite)
+    assert contents(tmp_path) == before
+
+
 # many videos, killed
 
 
-def begin(*args):
+def begin(*args, stdin=subprocess.DEVNULL):
     running = subprocess.Popen(
         [sys.executable, "-m", "tests.many_run", *map(str, args)],
+        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -343,7 +398,11 @@ def test_two_processes_share_the_videos_of_a_folder(tmp_path):
     for number in range(6):
         frames_folder(tmp_path / "clips" / f"{number}", range(30))
     out = tmp_path / "out"
-    with begin(out, tmp_path / "clips") as one, begin(out, tmp_path / "clips") as other:
+    given, piped = (out, tmp_path / "clips"), {"stdin": subprocess.PIPE}
+    with begin(*given, **piped) as one, begin(*given, **piped) as other:
+        for running in (one, other):  # which are both ready
+            running.stdin.write("\n")
+            running.stdin.flush()
         summaries = [json.loads(running.communicate()[0]) for running in (one, other)]
     done = [
         result["video"]

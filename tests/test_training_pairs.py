@@ -15,6 +15,8 @@ from pwcflow.image_file import read_image, write_image
 from pwcflow.training.augment import AugmentSettings
 from pwcflow.training.datasets import PairFiles
 from pwcflow.training.pairs import AHEAD, PairSource
+from pwcflow.training.run import run_training
+from pwcflow.training.scene import SceneSettings
 from pwcflow.training.settings import TrainSettings
 from pwcflow.training.trainer import train
 from pwcflow.weights import load_weights
@@ -126,6 +128,36 @@ def test_a_gpu_gets_the_pairs_of_the_cpu_in_half_precision(pairs):
         torch.testing.assert_close(ours[0].cpu(), theirs[0].half(), rtol=0, atol=5e-4)
         assert torch.equal(ours[1].cpu(), theirs[1])
         assert torch.equal(ours[2].cpu(), theirs[2])
+
+
+@pytest.mark.gpu
+def test_a_gpu_trains_on_a_data_set_as_a_cpu_does(tmp_path):
+    rng = np.random.default_rng(0)
+    folder = tmp_path / "chairs"
+    folder.mkdir()
+    for number in range(1, 4):
+        first = rng.integers(0, 256, (96, 128, 3), dtype=np.uint8)
+        for i, image in ((1, first), (2, np.roll(first, (2, -3), (0, 1)))):
+            write_image(folder / "image.png", image)
+            (folder / "image.png").rename(folder / f"{number:05}_img{i}.ppm")  # content decides
+        write_flow(folder / f"{number:05}_flow.flo", np.full((96, 128, 2), (-3, 2), np.float32))
+    logs = []
+    for device in ("cpu", "cuda"):
+        settings = TrainSettings(
+            output=tmp_path / device, batch=2, height=64, width=64, steps=6, device=device,
+            log_every=1,
+        )  # fmt: skip
+        run_training(
+            settings, SceneSettings(), photos=[], sprites=[], holdout=[], data=[("chairs", folder)]
+        )
+        lines = map(json.loads, settings.log_path.read_text().splitlines())
+        logs.append([line for line in lines if "loss" in line])
+    for line in logs[1]:
+        assert np.isfinite([line["loss"], line["epe_px"], line["grad_norm"]]).all()
+        assert line["skipped"] == 0
+    # Of the same weights and pairs, but in half precision.
+    assert logs[1][0]["loss"] == pytest.approx(logs[0][0]["loss"], rel=0.01)
+    assert logs[1][0]["epe_px"] == pytest.approx(logs[0][0]["epe_px"], rel=0.01)
 
 
 @pytest.fixture

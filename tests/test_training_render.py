@@ -92,6 +92,19 @@ def test_a_translated_object_before_a_still_background_has_the_flow_worked_out_b
     assert visible[32, 61] == 1
 
 
+def test_a_scene_larger_than_its_photograph_mirrors_it_at_the_edges(textures):
+    scenes = scenes_of(textures, 1)
+    layers = scenes.layers
+    layers["motion"], layers["waves"] = np.eye(3, dtype=np.float32).reshape(9), 0
+    layers["radius"][:, 1:] = 0
+    back = layers[0, 0]
+    back["surface"], back["photo"], back["gain"] = SURFACES.index("photo"), 2, 1
+    back["texture"] = 1, 0, 0, 0, 1, 0
+    frame = compose(scenes, textures, 144, 200).frames[0, 0].numpy()
+    expected = np.pad(textures.photos[2, ..., :3], ((32, 32), (50, 50), (0, 0)), "symmetric")
+    np.testing.assert_allclose(frame, expected / 255, atol=1e-4)
+
+
 def test_scenes_are_the_same_for_the_same_seed_and_no_others(textures):
     one, same, other = (scenes_of(textures, seed=seed) for seed in (1, 1, 2))
     assert one.layers.tobytes() == same.layers.tobytes()

@@ -196,3 +196,13 @@ def test_chains_of_limbs_hold_together_through_every_link():
             before = moved(np.linalg.inv(motions[i - 1]), end)
             assert moved(motions[i], before) == pytest.approx(end, abs=0.02)
     assert chains > 20
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "typical", "largest"),
+    [(384, 512, 13, 180), (128, 128, 3.25, 45), (192, 512, 6.5, 90), (512, 768, 13, 180)],
+)
+def test_things_move_less_in_scenes_that_are_small(height, width, typical, largest):
+    settings = SceneSettings.of_size(height, width)
+    assert (settings.height, settings.width) == (height, width)
+    assert (settings.typical_motion, settings.largest_motion) == (typical, largest)

@@ -102,3 +102,17 @@ def test_tiles_repeat_a_piece_of_the_photograph():
         for j in (0, 1)
     )
     torch.testing.assert_close(frame[20, 40].double(), expected.double() / 255, rtol=0, atol=1e-3)
+
+
+def test_surfaces_of_several_scenes_keep_to_their_own():
+    points = [(3.5, 7.25), (-60.0, 11.0), (141.0, -33.5)]
+    names = [*SURFACES, "cells", "photo"]
+    t = torch.tensor(points).view(1, 1, -1, 2).expand(len(names), -1, -1, -1)
+    column = (len(names), 1, 1)
+    surface = torch.tensor([SURFACES.index(name) for name in names]).view(column)
+    seed = torch.full(column, SEED)
+    together = pattern(surface, torch.full(column, WAVELENGTH), seed, t)[:, 0].numpy()
+    for name, row in zip(names, together, strict=True):
+        computed = name not in ("photo", "sprite", "tiles")
+        expected = values(name, points) if computed else np.zeros(len(points))
+        np.testing.assert_allclose(row, expected, atol=1e-6)

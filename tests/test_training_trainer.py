@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 from dataclasses import replace
@@ -172,6 +173,37 @@ def test_checkpoints_are_written_on_the_way(tmp_path):
 
     train(tiny(tmp_path, steps=2, checkpoint_minutes=1e-9), Watching)
     assert steps == [1]
+
+
+@pytest.mark.parametrize(
+    ("length", "seconds"), [({"minutes": 2}, 24), ({"minutes": 60}, 300), ({"steps": 9}, 300)]
+)
+def test_a_short_run_has_checkpoints_too(tmp_path, length, seconds):
+    settings = tiny(tmp_path, **{"steps": None} | length)
+    assert settings.checkpoint_seconds == pytest.approx(seconds)
+
+
+def test_what_a_kill_leaves_goes_on_bit_for_bit(tmp_path):
+    """A killed process leaves the checkpoint before, here that of step 1."""
+    whole, parts = (tiny(tmp_path / name, checkpoint_minutes=1e-9) for name in ("whole", "parts"))
+    parts.output.mkdir()
+
+    class Watched(ShiftedTextures):
+        def load(self, at):
+            if at == 2:
+                shutil.copy(whole.checkpoint_path, parts.checkpoint_path)
+            super().load(at)
+
+    train(whole, Watched)
+    assert load_checkpoint(parts.checkpoint_path).step == 1
+    train(replace(parts, resume=True), shifted_textures)
+    assert [line["step"] for line in lines(parts.output)] == [2, 3]
+    for key in ("loss", "epe_px", "lr", "grad_norm"):
+        expected = [line[key] for line in lines(whole.output)][1:]
+        assert [line[key] for line in lines(parts.output)] == expected
+    ours, theirs = (load_checkpoint(run.checkpoint_path).optimizer for run in (parts, whole))
+    for slot, tensors in theirs.items():
+        assert all(torch.equal(ours[slot][name], tensors[name]) for name in tensors), slot
 
 
 def test_numbers_that_stay_infinite_end_the_run(tmp_path, monkeypatch):

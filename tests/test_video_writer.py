@@ -8,7 +8,7 @@ import pytest
 from pwcflow import video_writer
 from pwcflow.errors import OutputError, VideoError
 from pwcflow.video import open_frames
-from pwcflow.video_writer import VIDEO_SUFFIXES, ColorVideoWriter, check_video_suffix
+from pwcflow.video_writer import CODEC_SUFFIXES, ColorVideoWriter, check_video_suffix
 
 FRAMES = 12
 
@@ -49,7 +49,7 @@ def read(path):
         return list(frames)
 
 
-@pytest.mark.parametrize("suffix", VIDEO_SUFFIXES)
+@pytest.mark.parametrize("suffix", CODEC_SUFFIXES)
 def test_output_video_of_an_odd_size_is_reopened_and_has_every_frame(tmp_path, capfd, suffix):
     path = tmp_path / f"flow{suffix}"
     assert write(path).frames_written == FRAMES
@@ -79,6 +79,15 @@ def test_second_codec_is_taken_when_the_first_is_missing(tmp_path, monkeypatch):
     assert len(read(tmp_path / "flow.avi")) == FRAMES
 
 
+def test_a_codec_that_is_tried_out_first_leaves_nothing_of_the_trial(tmp_path, monkeypatch):
+    monkeypatch.setattr(video_writer, "_TRIED_OUT", "mp4v")
+    monkeypatch.setitem(video_writer._CODECS, ".mkv", ("mp4v", "zzzz"))
+    write(tmp_path / "flow.mkv")
+    seen = read(tmp_path / "flow.mkv")
+    assert len(seen) == FRAMES
+    np.testing.assert_allclose(seen[0][20, 20], picture(0)[20, 20], atol=25)
+
+
 def test_h264_is_written_whole_or_refused(tmp_path, monkeypatch):
     monkeypatch.setitem(video_writer._CODECS, ".mp4", ("avc1",))
     path = tmp_path / "flow.mp4"
@@ -87,7 +96,7 @@ def test_h264_is_written_whole_or_refused(tmp_path, monkeypatch):
     assert len(read(path)) == FRAMES if path.exists() else list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("suffix", VIDEO_SUFFIXES)
+@pytest.mark.parametrize("suffix", CODEC_SUFFIXES)
 @pytest.mark.parametrize("size", [(1, 1), (4, 4), (3, 40), (17, 16)])
 def test_tiny_frames_are_padded_instead_of_crashing_the_encoder(tmp_path, suffix, size):
     path = tmp_path / f"flow{suffix}"
@@ -97,7 +106,7 @@ def test_tiny_frames_are_padded_instead_of_crashing_the_encoder(tmp_path, suffix
 
 
 @pytest.mark.parametrize("fps", [0.1, 24000 / 1001, 60000 / 1001, 1000 / 3, 999.99])
-@pytest.mark.parametrize("suffix", VIDEO_SUFFIXES)
+@pytest.mark.parametrize("suffix", CODEC_SUFFIXES)
 def test_frame_rate_survives(tmp_path, suffix, fps):
     path = tmp_path / f"flow{suffix}"
     with ColorVideoWriter(path, fps) as writer:
@@ -211,7 +220,7 @@ def test_refusal_of_the_system_is_the_reason_given(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("suffix", VIDEO_SUFFIXES)
+@pytest.mark.parametrize("suffix", CODEC_SUFFIXES)
 def test_disk_that_fills_up_is_told_once(tmp_path, capfd, suffix):
     with pytest.raises(OutputError, match="check the free space"), largest_file(20_000):
         write_all(tmp_path / f"flow{suffix}", noise(60))

@@ -1,5 +1,6 @@
 """Values of every style worked out by hand, and pictures that were looked at."""
 
+import re
 import tracemalloc
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from pwcflow.color import flow_to_color
 from pwcflow.errors import ImageError, OutputError
 from pwcflow.image_file import read_image
-from pwcflow.visualization import STYLES, Look, Scene, check_parts, draw, style_of
+from pwcflow.visualization import STYLES, Look, Scene, check_parts, draw, picture_size, style_of
 from pwcflow.visualization.key import MOST_TICKS, bar_length, round_ticks
 from pwcflow.visualization.occlusion import occluded_pixels
 from pwcflow.visualization.text import number
@@ -418,6 +419,23 @@ def test_the_size_of_a_picture_does_not_depend_on_its_scale(style):
             for scale in np.geomspace(0.9, 2000, 40)
         }
         assert len(sizes) == 1
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("legend", [None, "none", "beside", "inside"])
+@pytest.mark.parametrize(("height", "width"), [(1, 1), (35, 61), (301, 403), (700, 130)])
+def test_the_size_of_a_picture_is_known_before_it_is_drawn(style, legend, height, width):
+    if STYLES[style].key is None and legend in ("beside", "inside"):
+        pytest.skip("has no legend")
+    look = Look(style=style, legend=legend)
+    scene = scene_of(constant(3, -2, height, width))
+    try:
+        drawn = draw(scene, look, 5.0).shape[:2]
+    except OutputError as error:
+        with pytest.raises(OutputError, match=re.escape(str(error))):
+            picture_size(look, height, width)
+    else:
+        assert picture_size(look, height, width) == drawn
 
 
 # large pictures

@@ -1,12 +1,16 @@
 import numpy as np
 import pytest
 
+from pwcflow.color import flow_to_color
 from pwcflow.errors import FlowFileError, ImageError, OutputError
-from pwcflow.flow_file import read_flow, write_flow
+from pwcflow.flow_file import FLOW_SUFFIXES, read_flow, write_flow
 from pwcflow.image_file import read_image, write_image
+from pwcflow.pipeline import estimate_video
 from pwcflow.scene_files import SceneFiles
+from pwcflow.video_outputs import VideoOutputs
 from pwcflow.visualization import Look
 from pwcflow.visualize import visualize_file, visualize_folder
+from tests.fake_estimator import FakeEstimator
 
 
 def names_in(folder):
@@ -302,3 +306,87 @@ def test_a_frame_of_another_size_is_told_and_nothing_is_written(tmp_path):
             tmp_path / "a.flo", tmp_path / "o.png", look=Look(style="side"), beside=beside
         )
     assert names_in(tmp_path) == ["a.flo", "one.png"]
+
+
+@pytest.mark.parametrize("suffix", FLOW_SUFFIXES)
+def test_a_folder_that_video_wrote_in_any_format_is_shown(tmp_path, suffix):
+    pytest.importorskip({".exr": "OpenEXR", ".flo5": "h5py"}.get(suffix, "numpy"))
+    source = tmp_path / "frames"
+    frames_in(source, [8, 2, 6])
+    outputs = VideoOutputs(folder=tmp_path / "flows", suffix=suffix)
+    estimate_video(FakeEstimator().load, source, outputs)
+    look, beside = Look(style="side"), SceneFiles(frame=source)
+    summary = visualize_folder(
+        tmp_path / "flows", tmp_path / "out", max_flow=20.0, look=look, beside=beside
+    )
+    assert (summary["images"], names_in(tmp_path / "out")) == (2, ["000000.png", "000001.png"])
+    for number, (level, u, v) in enumerate(((8, 8, 2), (2, 2, 6))):
+        image = read_image(tmp_path / "out" / f"{number:06d}.png")
+        assert (image[:, :6] == level).all()
+        assert (image[:, 6:] == flow_to_color(np.float32([[[u, v]]]), 20.0)).all()
+
+
+# the flow back
+
+
+def flows_of_both_directions():
+    """By 2 px to the right, and back but for the pixel (4, 0), to which (2, 0) leads."""
+    there, back = (np.full((4, 6, 2), (u, 0), np.float32) for u in (2, -2))
+    back[0, 4] = 1, 0
+    return there, back
+
+
+def occluded_in(path):
+    rows, columns = np.nonzero((read_image(path) != 100).any(-1))
+    return list(zip(rows.tolist(), columns.tolist(), strict=True))
+
+
+OCCLUDED = [(0, 2), *((row, column) for row in range(4) for column in (4, 5))]
+
+
+@pytest.fixture
+def both(tmp_path):
+    """Both flows in one .exr, each in a file, and the frame."""
+    pytest.importorskip("OpenEXR")
+    there, back = flows_of_both_directions()
+    (tmp_path / "flows").mkdir()
+    write_flow(tmp_path / "flows" / "both.exr", there, backward=back)
+    write_flow(tmp_path / "there.exr", there)
+    write_flow(tmp_path / "back.exr", back)
+    write_image(tmp_path / "one.png", np.full((4, 6, 3), 100, np.uint8))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("flow", "backward"),
+    [
+        ("flows/both.exr", None),
+        ("flows/both.exr", "flows/both.exr"),
+        ("flows/both.exr", "back.exr"),
+        ("there.exr", "back.exr"),
+        ("there.exr", "flows/both.exr"),
+    ],
+)
+def test_the_flow_back_comes_from_the_file_named_or_from_the_same_exr(both, flow, backward):
+    beside = SceneFiles(frame=both / "one.png", backward=both / backward if backward else None)
+    visualize_file(both / flow, both / "o.png", look=Look(style="occlusion"), beside=beside)
+    assert sorted(occluded_in(both / "o.png")) == sorted(OCCLUDED)
+
+
+def test_a_folder_may_be_that_of_its_flows_back(both):
+    frames_in(both / "frames", [100, 100])
+    beside = SceneFiles(frame=both / "frames", backward=both / "flows")
+    look = Look(style="occlusion")
+    visualize_folder(both / "flows", both / "out", look=look, beside=beside)
+    assert sorted(occluded_in(both / "out" / "both.png")) == sorted(OCCLUDED)
+
+
+def test_a_flow_is_not_taken_for_its_own_way_back(both):
+    look = Look(style="occlusion")
+    beside = SceneFiles(frame=both / "one.png")
+    with pytest.raises(ValueError, match="the style occlusion needs --backward"):
+        visualize_file(both / "there.exr", both / "o.png", look=look, beside=beside)
+    beside = SceneFiles(frame=both / "one.png", backward=both / "there.exr")
+    with pytest.raises(FlowFileError, match=r"forward\.v, but not backward\.u"):
+        visualize_file(both / "there.exr", both / "o.png", look=look, beside=beside)
+    assert "o.png" not in names_in(both)

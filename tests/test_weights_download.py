@@ -13,8 +13,9 @@ import pytest
 import torch
 
 from pwcflow.errors import WeightsError
+from pwcflow.weights.cache import cache_folder
 from pwcflow.weights.catalogue import Checkpoint
-from pwcflow.weights.download import cache_folder, fetch
+from pwcflow.weights.download import fetch
 
 
 def checkpoint_bytes():

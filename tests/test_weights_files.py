@@ -11,7 +11,8 @@ import torch
 from safetensors.torch import save_file
 
 from pwcflow.errors import WeightsError
-from pwcflow.weights.files import load_tensors, sha256_of
+from pwcflow.weights.files import load_tensors
+from pwcflow.weights.identity import sha256_of
 
 TENSORS = {
     "conv.weight": torch.arange(3000, dtype=torch.float32).reshape(10, 300),

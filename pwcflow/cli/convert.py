@@ -1,18 +1,22 @@
 """The command `convert`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pwcflow.cli.console import friendly_errors, tell
 from pwcflow.cli.options import JsonOption, QuietOption, positive
 
+if TYPE_CHECKING:
+    from pwcflow.flow_file import Direction
+
 CONVERT_EXAMPLES = """\b
 Examples:
   pwcflow convert flow.flo -o flow.npz
   pwcflow convert flows -o kitti --to png
   pwcflow convert flows -o jpegs --to jpg --bound 20
+  pwcflow convert both.exr -o back.flo --direction backward
   pwcflow convert jpegs/flow_x_00001.jpg -o flow.flo
 """
 
@@ -54,6 +58,9 @@ def convert(
         ),
     ] = None,
     bound: BoundOption = None,
+    direction: Annotated[
+        str, typer.Option(metavar="forward|backward", help="Which flow of an .exr with both.")
+    ] = "forward",
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace files that are there already.")
     ] = False,
@@ -66,6 +73,9 @@ def convert(
     stay. A pair of 8-bit pictures is named by its first one, flow_x_00001.jpg or NAME_x.png; the
     second has y for x.
     """
+    if direction not in ("forward", "backward"):
+        raise typer.BadParameter("--direction is forward or backward")
+    chosen: Direction = "forward" if direction == "forward" else "backward"
     with friendly_errors(quiet):
         from pwcflow.convert import FORMATS, convert_file, convert_folder
 
@@ -76,12 +86,20 @@ def convert(
                     f"{source} is a folder; give --to and one of {' '.join(FORMATS)}"
                 )
             summary = convert_folder(
-                source, output, wanted, bound=bound, overwrite=overwrite, progress=not quiet
+                source,
+                output,
+                wanted,
+                bound=bound,
+                direction=chosen,
+                overwrite=overwrite,
+                progress=not quiet,
             )
         else:
             if to:
                 raise typer.BadParameter("--to is for a folder; a file has its suffix")
-            summary = convert_file(source, output, bound=bound, overwrite=overwrite)
+            summary = convert_file(
+                source, output, bound=bound, direction=chosen, overwrite=overwrite
+            )
         flows = "1 flow" if summary["flows"] == 1 else f"{summary['flows']} flows"
         lost = summary["lost_pixels"]
         pixels = "1 pixel" if lost == 1 else f"{lost} pixels"

@@ -1,7 +1,8 @@
 """The command `train`."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -37,6 +38,16 @@ def _optimizer(name: str) -> str:
     if name not in ("adamw", "muon"):
         raise typer.BadParameter(f"must be adamw or muon: {name}")
     return name
+
+
+def _told(result: dict[str, Any]) -> str:
+    """Return a run in one sentence, such as "..., error on training pairs 5.16 -> 4.07 px"."""
+    told = f"{result['weights']}: {result['pairs']} pairs, {result['outcome']}"
+    for name, after in result["errors"].items():
+        before = result["errors_before"].get(name)
+        change = f"{after:.2f}" if before is None else f"{before:.2f} -> {after:.2f}"
+        told += f", error on {name} pairs {change} px"
+    return told
 
 
 def train(
@@ -94,6 +105,9 @@ def train(
     ] = "384x512",
     batch: Annotated[int, typer.Option(min=1, help="Pairs in a step, on each device.")] = 16,
     lr: Annotated[float, typer.Option(help="Highest learning rate.", callback=positive)] = 3e-4,
+    warm_up: Annotated[
+        float, typer.Option(metavar="SHARE", help="Share of the run in which the rate rises.")
+    ] = 0.05,
     optimizer: Annotated[
         str,
         typer.Option(
@@ -108,7 +122,7 @@ def train(
         float | None,
         typer.Option(
             metavar="PX",
-            help="Translation in a typical scene.  [default: 13]",
+            help="Translation in a typical scene.  [default: 13, in proportion less below 384x512]",
             callback=positive,
         ),
     ] = None,
@@ -120,6 +134,17 @@ def train(
     log_every: Annotated[
         int, typer.Option(min=1, metavar="STEPS", help="Steps between two lines of the log.")
     ] = 100,
+    validate_every: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="STEPS",
+            help="Steps between two validations, besides those before and after.",
+        ),
+    ] = None,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write DIR/tensorboard for TensorBoard too.")
+    ] = False,
     device: DeviceOption = "auto",
     devices: Annotated[int, typer.Option(min=1, help="Number of GPUs.")] = 1,
     preview: Annotated[
@@ -160,12 +185,11 @@ def train(
         from pwcflow.training.settings import OptimizerName, TrainSettings
 
         datasets = [_data(text, KINDS) for text in data or []]
-        scenes = SceneSettings(
-            height=height,
-            width=width,
-            typical_motion=motion or SceneSettings.typical_motion,
-            procedural=SceneSettings.procedural if photos else 1.0,
-        )
+        scenes = SceneSettings.of_size(height, width)
+        if motion:
+            scenes = replace(scenes, typical_motion=motion)
+        if not photos:
+            scenes = replace(scenes, procedural=1.0)
         if preview:
             make = (
                 pairs_of([find_pairs(*named) for named in datasets], height, width)
@@ -191,9 +215,12 @@ def train(
                 minutes=minutes,
                 optimizer=cast("OptimizerName", optimizer),
                 peak_lr=lr,
+                warm_share=warm_up,
                 q=robust,
                 seed=seed,
                 log_every=log_every,
+                validate_every=validate_every,
+                tensorboard=tensorboard,
                 device=device,
                 devices=devices,
                 init=init,
@@ -211,5 +238,4 @@ def train(
             data=datasets,
             manifest=evaluation,
         )
-        told = f"{result['weights']}: {result['pairs']} pairs, {result['outcome']}"
-        tell(told, result, quiet=quiet, as_json=as_json)
+        tell(_told(result), result, quiet=quiet, as_json=as_json)

@@ -88,7 +88,8 @@ def visualize(
         typer.Option(
             metavar="FILE",
             readable=False,
-            help="Flow from the second frame to the first, for --style occlusion.",
+            help="Flow file to read, from the second frame to the first, for --style occlusion. "
+            "Not needed where FLOW is an .exr that holds both.",
         ),
     ] = None,
     truth: TruthOption = None,
@@ -103,7 +104,7 @@ def visualize(
     names.
     """
     with friendly_errors(quiet):
-        from pwcflow.scene_files import SceneFiles
+        from pwcflow.scene_files import SceneFiles, own_parts
         from pwcflow.visualize import visualize_file, visualize_folder
 
         is_folder = source.is_dir()
@@ -112,8 +113,9 @@ def visualize(
             raise typer.BadParameter(
                 "--second is for one flow; of a folder, --frame names the folder of all frames"
             )
+        there = (*own_parts(source), *(["second"] if is_folder and frame else []))
         look = chosen_look(
-            max_flow=max_flow, parts=("second",) if is_folder and frame else (), beside=files,
+            max_flow=max_flow, parts=there, beside=files,
             style=style, palette=palette, background=background, gamma=gamma,
             noise_floor=noise_floor, unknown=unknown, legend=legend, spacing=spacing,
             opacity=opacity,

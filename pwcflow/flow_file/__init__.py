@@ -8,6 +8,7 @@ from pwcflow.flow_file.checks import Metadata
 from pwcflow.flow_file.field import UNKNOWN_ABOVE, Flow, Mask, known_pixels
 from pwcflow.flow_file.files import (
     FLOW_SUFFIXES,
+    Direction,
     Kind,
     check_flow_suffix,
     is_flow_name,
@@ -20,6 +21,7 @@ from pwcflow.flow_file.files import (
 __all__ = [
     "FLOW_SUFFIXES",
     "UNKNOWN_ABOVE",
+    "Direction",
     "Flow",
     "Kind",
     "Mask",

@@ -1,9 +1,10 @@
-""".exr with motion vectors in the channels `forward.u` and `forward.v`, half or float.
+""".exr with motion vectors in `forward.u`, `forward.v`, `backward.u`, `backward.v`, half or float.
 
-These are the names and the directions of compositing programs: in pixels to the next frame, u to
-the right and v UP, so v changes its sign on the way. Source: "Working with Channels and Layers" of
-Foundry's Nuke Python guide. The library is the format's own, OpenEXR: OpenCV's is off unless an
-environment variable is set, reads three or four channels, and cannot name them.
+These are the names and the directions of compositing programs: in pixels to the next and to the
+previous frame, u to the right and v UP, so v changes its sign on the way. Source: "Working with
+Channels and Layers" of Foundry's Nuke Python guide. The library is the format's own, OpenEXR:
+OpenCV's is off unless an environment variable is set, reads three or four channels, and cannot name
+them.
 """
 
 import json
@@ -14,26 +15,26 @@ import numpy as np
 
 from pwcflow.atomic_file import replacing
 from pwcflow.errors import FlowFileError, OutputError
+from pwcflow.exr_header import ExrPart
 from pwcflow.flow_file.checks import Metadata, damaged, import_package, size_of
-from pwcflow.flow_file.exr_header import ExrPart, check_sizes, parts_of
+from pwcflow.flow_file.exr_claims import CHANNELS, check_sizes, checked_parts
 from pwcflow.flow_file.field import Flow, as_flow
 from pwcflow.flow_file.npz import metadata_from
 from pwcflow.openexr_log import quiet_openexr
 
 PACKAGE, EXTRA = "OpenEXR", "exr"
-_U, _V = "forward.u", "forward.v"
 _METADATA = "pwcflow"
 
 
-def read(path: Path, file: BinaryIO) -> Flow:
+def read(path: Path, file: BinaryIO, direction: str = "forward") -> Flow:
     """Return the flow of the whole display window, (H, W, 2), NaN where no data lies in it."""
-    parts = parts_of(path, file)
-    part = _part_with_flow(path, parts)
+    parts = checked_parts(path, file)
+    part = _part_with_flow(path, parts, direction)
     for each in parts:  # the library decodes all
         check_sizes(path, each, file, size_of(file))
     library = import_package(path, PACKAGE, EXTRA)
-    u, v = _decoded(path, library, parts.index(part), part)
-    flow = np.full((part.height, part.width, 2), np.nan, np.float32)
+    u, v = _decoded(path, library, parts.index(part), part, direction)
+    flow = np.full((part.display.height, part.display.width, 2), np.nan, np.float32)
     rows, columns = part.rows, part.columns
     held = np.stack([as_flow(u), -as_flow(v)], -1)
     flow[rows.in_display, columns.in_display] = held[rows.in_data, columns.in_data]
@@ -42,17 +43,32 @@ def read(path: Path, file: BinaryIO) -> Flow:
 
 def read_metadata(path: Path, file: BinaryIO) -> Metadata:
     """Return what `write` was given; nothing where a file has no such attribute."""
-    part = _part_with_flow(path, parts_of(path, file))
-    return metadata_from(part.text(_METADATA))
+    parts = checked_parts(path, file)
+    return metadata_from(next(filter(None, (part.text(_METADATA) for part in parts)), ""))
 
 
-def write(path: Path, flow: Flow, metadata: Metadata) -> int:
+def directions(path: Path, file: BinaryIO) -> tuple[str, ...]:
+    """Return in which directions a file holds motion: "forward", "backward", both or none."""
+    parts = checked_parts(path, file)
+    return tuple(
+        direction
+        for direction, names in CHANNELS.items()
+        if any(set(names) <= part.channels.keys() for part in parts)
+    )
+
+
+def write(path: Path, flow: Flow, metadata: Metadata, backward: Flow | None = None) -> int:
     """Write every value as it is, as floats compressed by ZIP, and the metadata as an attribute."""
     library = import_package(path, PACKAGE, EXTRA)
     header = {"compression": library.ZIP_COMPRESSION, "type": library.scanlineimage}
     if metadata:
         header[_METADATA] = json.dumps(metadata)
-    channels = {_U: np.ascontiguousarray(flow[..., 0]), _V: np.ascontiguousarray(-flow[..., 1])}
+    channels = {}
+    for direction, each in (("forward", flow), ("backward", backward)):
+        if each is not None:
+            u, v = CHANNELS[direction]
+            channels[u] = np.ascontiguousarray(each[..., 0])
+            channels[v] = np.ascontiguousarray(-each[..., 1])
     with replacing(path) as temporary, quiet_openexr():
         try:
             library.File(header, channels).write(str(temporary))
@@ -61,28 +77,32 @@ def write(path: Path, flow: Flow, metadata: Metadata) -> int:
     return 0
 
 
-def _part_with_flow(path: Path, parts: list[ExrPart]) -> ExrPart:
+def _part_with_flow(path: Path, parts: list[ExrPart], direction: str) -> ExrPart:
+    u, v = CHANNELS[direction]
     for part in parts:
-        if {_U, _V} <= part.channels.keys():
+        if {u, v} <= part.channels.keys():
             return part
     held = ", ".join(name for part in parts for name in part.channels)[:200] or "nothing"
+    frame = {"forward": "next", "backward": "previous"}[direction]
     raise FlowFileError(
-        f"{path} holds the channels {held}, but not {_U} and {_V}; rename those that are motion in "
-        "pixels to the next frame"
+        f"{path} holds the channels {held}, but not {u} and {v}; rename those that are motion in "
+        f"pixels to the {frame} frame"
     )
 
 
-def _decoded(path: Path, library: Any, index: int, part: ExrPart) -> tuple[Any, Any]:
+def _decoded(
+    path: Path, library: Any, index: int, part: ExrPart, direction: str
+) -> tuple[Any, Any]:
     """Return u and v of the data window; what the library cannot decode it leaves out."""
     with quiet_openexr():
         try:
             with library.File(str(path), separate_channels=True) as image:
                 channels = image.parts[index].channels
-                u, v = (np.array(channels[name].pixels) for name in (_U, _V))
+                u, v = (np.array(channels[name].pixels) for name in CHANNELS[direction])
         except MemoryError:
             raise
         except Exception as error:  # RuntimeError, and others for a header that was tampered with
             raise damaged(path, f"its pixels cannot be decoded ({error})") from error
-    if not u.shape == v.shape == part.data_shape:
+    if not u.shape == v.shape == (part.data.height, part.data.width):
         raise damaged(path, f"its pixels cannot be decoded: they are of shape {u.shape}")
     return u, v

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from pwcflow.flow_file import exr, flo5, kitti, middlebury, npy, npz, pair, pfm
 from pwcflow.flow_file.checks import Metadata, check_package
 from pwcflow.flow_file.field import Flow
 from pwcflow.image_file import IMAGE_SUFFIXES
+
+Direction: TypeAlias = Literal["forward", "backward"]
+"""From a frame to the next one, or to the previous one."""
 
 
 class _Format(NamedTuple):
@@ -56,9 +59,13 @@ class Kind(NamedTuple):
     name: str
     bound: float | None
     """The largest motion in pixels that a pair of 8-bit pictures holds; None for other files."""
+    directions: tuple[str, ...] = ("forward",)
+    """An .exr may hold "forward", "backward" or both."""
 
 
-def read_flow(path: str | Path, *, bound: float | None = None) -> Flow:
+def read_flow(
+    path: str | Path, *, bound: float | None = None, direction: Direction = "forward"
+) -> Flow:
     """Return the flow in a file, (H, W, 2) float32, in pixels.
 
     Pixels that a format marks as invalid (KITTI .png, .npz; and those of an .exr without data) are
@@ -69,14 +76,20 @@ def read_flow(path: str | Path, *, bound: float | None = None) -> Flow:
     Args:
         path: the file; its suffix decides the format.
         bound: the motion in pixels that is white in a pair of pictures which does not record it.
+        direction: which of the two that an .exr may hold; other files hold one, taken as forward.
 
     Raises:
-        FlowFileError: the suffix is unknown, the file is missing or damaged, or the package that
-            reads it is missing.
+        FlowFileError: the suffix is unknown, the file is missing or damaged, it does not hold the
+            direction, or the package that reads it is missing.
     """
     path = Path(path)
     with _explained(path):
         row = _format_of(path)
+        if direction == "backward":
+            if row is None or row.write is not exr.write:
+                raise FlowFileError(f"{path} holds one flow, and only an .exr has a backward one")
+            with path.open("rb") as file:
+                return exr.read(path, file, direction)
         if row is None:
             return pair.read(path, bound)
         with path.open("rb") as file:
@@ -109,7 +122,10 @@ def kind_of(path: str | Path) -> Kind:
         row = _format_of(path)
         if row is None:
             return Kind(pair.KIND, pair.recorded_bound(path))
-        return Kind(row.kind, None)
+        if row.write is not exr.write:
+            return Kind(row.kind, None)
+        with path.open("rb") as file:
+            return Kind(row.kind, None, exr.directions(path, file))
 
 
 def write_flow(
@@ -118,6 +134,7 @@ def write_flow(
     *,
     bound: float | None = None,
     metadata: Metadata | None = None,
+    backward: Flow | None = None,
 ) -> int:
     """Write a flow (H, W, 2) float32, in pixels; the suffix decides the format.
 
@@ -131,24 +148,29 @@ def write_flow(
         flow: the flow.
         bound: write a pair of pictures, in which this motion in pixels is white.
         metadata: what JSON holds, by name; kept by .npz, .flo5 and .exr.
+        backward: a flow of the same size to the previous frame, which an .exr holds beside the
+            one to the next.
 
     Returns:
         how many pixels were lost: known, but beyond what the format holds, or unknown where it
         cannot say so.
 
     Raises:
-        ValueError: the array is not a flow, or the bound is not above 0.
+        ValueError: the array is not a flow, or the bound is not above 0; or two directions differ
+            in size, or are not for an .exr.
         OutputError: the suffix is unknown, the format cannot hold this size, its package is
             missing, or the file cannot be written; an existing one is then left as it was.
     """
     path = Path(path)
-    if flow.ndim != 3 or flow.shape[2] != 2 or 0 in flow.shape:
-        raise ValueError(f"a flow is (H, W, 2), but {flow.shape = }")
-    if flow.dtype != np.float32:
-        raise ValueError(f"a flow is float32, but {flow.dtype = }")
+    _check_array(flow)
     if bound is not None and not (bound > 0 and math.isfinite(bound)):
         raise ValueError(f"a bound is a number above 0, but {bound = }")
     suffix = check_flow_suffix(path, bound=bound)
+    if backward is not None:
+        _check_array(backward)
+        if backward.shape != flow.shape or suffix != ".exr":
+            raise ValueError(f"{flow.shape} and {backward.shape} in one {suffix}")
+        return exr.write(path, flow, metadata or {}, backward)
     if bound is not None:
         return pair.write(path, flow, bound)
     return _FORMATS[suffix].write(path, flow, metadata or {})
@@ -179,6 +201,13 @@ def is_flow_name(path: Path) -> bool:
         return False
     is_pair = pair.is_half(path, "x") and pair.other_half(path).is_file()
     return is_pair or path.suffix.lower() in _FORMATS
+
+
+def _check_array(flow: Flow) -> None:
+    if flow.ndim != 3 or flow.shape[2] != 2 or 0 in flow.shape:
+        raise ValueError(f"a flow is (H, W, 2), but {flow.shape = }")
+    if flow.dtype != np.float32:
+        raise ValueError(f"a flow is float32, but {flow.dtype = }")
 
 
 def _format_of(path: Path) -> _Format | None:

@@ -61,7 +61,11 @@ def write(path: Path, flow: Flow, metadata: Metadata) -> int:
     """
     h5py = import_package(path, PACKAGE, EXTRA)
     with replacing(path) as temporary, h5py.File(temporary, "w") as file:
-        file.create_dataset(_FLOW, data=flow, compression="gzip", compression_opts=_GZIP_LEVEL)
+        # By planes of bytes, as each HDF5 library can undo, the flow of a network takes three
+        # quarters of the room, and less time.
+        file.create_dataset(
+            _FLOW, data=flow, shuffle=True, compression="gzip", compression_opts=_GZIP_LEVEL
+        )
         if metadata:
             file[_METADATA] = np.frombuffer(json.dumps(metadata).encode(), np.uint8)
     return 0

@@ -10,48 +10,30 @@ import zlib
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from pwcflow.errors import ImageError
+from pwcflow.exr_header import (
+    ExrCutShortError,
+    ExrDamagedError,
+    ExrDeepError,
+    ExrPart,
+    ExrWindow,
+    parts_of,
+)
 from pwcflow.image_file.damage import check_size, cut_short
 from pwcflow.openexr_log import quiet_openexr
 
-MAGIC = b"v/1\x01"
-
 _Bytes: TypeAlias = npt.NDArray[np.uint8]
 
-_TILED, _DEEP, _PARTS = 0x200, 0x800, 0x1000
 _LARGEST_GAIN = 1100  # of zlib and of runs: more is damage
 _DTYPES = (np.dtype("<u4"), np.dtype("<f2"), np.dtype("<f4"))
 _COMPRESSIONS = ("none", "RLE", "ZIPS", "ZIP", "PIZ", "PXR24", "B44", "B44A", "DWAA", "DWAB")
 _NONE, _RLE, _ZIPS, _ZIP = range(4)
 _ROWS = {_NONE: 1, _RLE: 1, _ZIPS: 1, _ZIP: 16}  # that a block of scan lines holds
-
-
-class _Channel(NamedTuple):
-    name: str
-    dtype: np.dtype[Any]
-    step: tuple[int, int]  # pixels for each number, across and down
-
-
-class _Window(NamedTuple):
-    left: int
-    top: int
-    width: int
-    height: int
-
-
-class _Header(NamedTuple):
-    channels: list[_Channel]
-    compression: int
-    data: _Window  # which pixels are stored
-    display: _Window  # which are the picture
-    tile: tuple[int, int] | None
-    parts: bool
-    offsets: int  # where the table of blocks begins
 
 
 def decode_exr(path: Path, data: bytes) -> dict[str, npt.NDArray[np.float32]]:
@@ -61,115 +43,68 @@ def decode_exr(path: Path, data: bytes) -> dict[str, npt.NDArray[np.float32]]:
         ImageError: the file is damaged, cut short, too large, or of a kind that is not read.
     """
     try:
-        header = _header(path, data)
-        check_size(path, header.data.width, header.data.height)
-        check_size(path, header.display.width, header.display.height)
-        if header.compression in _ROWS:
-            stored = _stored(path, data, header)
-        else:
-            stored = _by_library(path, header)
+        part = _first_part(path, data)
+        is_known = part.compression in _ROWS
+        stored = _stored(path, data, part) if is_known else _by_library(path, part)
     except struct.error as error:
         raise cut_short(path, "EXR", f"it ends after {len(data)} bytes") from error
-    except (zlib.error, ValueError, IndexError, KeyError, OverflowError) as error:
+    except (ExrDamagedError, zlib.error, ValueError, IndexError, OverflowError) as error:
         raise ImageError(f"{path} is damaged; make or copy the EXR file again") from error
-    return {name: _displayed(values, header) for name, values in stored.items()}
+    return {name: _displayed(values, part) for name, values in stored.items()}
 
 
-def _header(path: Path, data: bytes) -> _Header:
-    (flags,) = struct.unpack_from("<I", data, 4)
-    if flags & _DEEP:
+def _first_part(path: Path, data: bytes) -> ExrPart:
+    try:
+        part = parts_of(data)[0]
+    except ExrCutShortError as error:
+        raise cut_short(path, "EXR", f"{error}, but it ends after {len(data)} bytes") from error
+    except ExrDeepError:
         _refuse(path, "deep pixels", "flatten it")
-    attributes, end = _attributes(data, 8)
-    if flags & _PARTS:
-        after = end
-        while data[after : after + 1] != b"\0":
-            _, after = _attributes(data, after)
-        end = after + 1
-    compression = attributes["compression"][0]
-    tile = None
-    if "tiles" in attributes and (flags & (_TILED | _PARTS)):
-        tile = struct.unpack_from("<II", attributes["tiles"])
-        if not 0 < min(tile) <= max(tile) < 1 << 16:
-            raise ValueError(tile)
-    return _Header(
-        list(_channels(attributes["channels"])),
-        compression,
-        _window(attributes["dataWindow"]),
-        _window(attributes["displayWindow"]),
-        tile,
-        bool(flags & _PARTS),
-        end,
-    )
+    for window in (part.data, part.display):
+        if min(window.width, window.height) < 1:
+            raise ValueError(window)
+        check_size(path, window.width, window.height)
+    return part
 
 
-def _attributes(data: bytes, position: int) -> tuple[dict[str, bytes], int]:
-    """Return the wanted attributes of a header, and where it ends."""
-    attributes = {}
-    while data[position : position + 1] != b"\0":
-        name, position = _text(data, position)
-        _, position = _text(data, position)
-        (size,) = struct.unpack_from("<I", data, position)
-        attributes[name] = data[position + 4 : position + 4 + size]
-        position += 4 + size
-    return attributes, position + 1
+def _dtypes(part: ExrPart) -> dict[str, np.dtype[Any]]:
+    return {name: _DTYPES[channel.kind] for name, channel in part.channels.items()}
 
 
-def _text(data: bytes, position: int) -> tuple[str, int]:
-    end = data.find(b"\0", position, position + 256)
-    if end < 0:
-        raise struct.error
-    return data[position:end].decode("utf-8", "replace"), end + 1
-
-
-def _window(box: bytes) -> _Window:
-    left, top, right, bottom = struct.unpack("<4i", box)
-    if right < left or bottom < top:
-        raise ValueError(box)
-    return _Window(left, top, right - left + 1, bottom - top + 1)
-
-
-def _channels(listed: bytes) -> Iterator[_Channel]:
-    position = 0
-    while listed[position : position + 1] != b"\0":
-        name, position = _text(listed, position)
-        kind, across, down = struct.unpack_from("<I4xII", listed, position)
-        yield _Channel(name, _DTYPES[kind], (across, down))
-        position += 16
-
-
-def _stored(path: Path, data: bytes, header: _Header) -> dict[str, npt.NDArray[Any]]:
+def _stored(path: Path, data: bytes, part: ExrPart) -> dict[str, npt.NDArray[Any]]:
     """Return the channels where they are stored."""
-    if any(channel.step != (1, 1) for channel in header.channels):
+    if any((channel.across, channel.down) != (1, 1) for channel in part.channels.values()):
         _refuse(path, "channels of less than its resolution", "save it as RGB")
-    window = header.data
-    pixel_bytes = sum(channel.dtype.itemsize for channel in header.channels)
+    dtypes = _dtypes(part)
+    window = part.data
+    pixel_bytes = sum(dtype.itemsize for dtype in dtypes.values())
     if window.width * window.height * pixel_bytes > _LARGEST_GAIN * len(data):
         raise ValueError(window)
     shape = window.height, window.width
-    stored = {channel.name: np.empty(shape, channel.dtype) for channel in header.channels}
-    for index, (left, top, width, height) in enumerate(_blocks(header)):
-        (offset,) = struct.unpack_from("<Q", data, header.offsets + 8 * index)
-        if offset < header.offsets:  # 0 where a writer was interrupted
+    stored = {name: np.empty(shape, dtype) for name, dtype in dtypes.items()}
+    for index, (left, top, width, height) in enumerate(_blocks(part)):
+        (offset,) = struct.unpack_from("<Q", data, part.table + 8 * index)
+        if offset < part.table:  # 0 where a writer was interrupted
             raise cut_short(path, "EXR", f"its block {index} is missing")
-        start, size = _block_at(data, offset + 4 * header.parts, header, left, top)
+        start, size = _block_at(data, offset + 4 * part.is_one_of_several, part, left, top)
         if start + size > len(data):
             raise cut_short(path, "EXR", f"{start + size} bytes or more are needed")
         block = data[start : start + size]
-        rows = _unpacked(block, header.compression, width * height * pixel_bytes)
+        rows = _unpacked(block, part.compression, width * height * pixel_bytes)
         rows = rows.reshape(height, -1)
         position = 0
-        for channel in header.channels:
-            end = position + width * channel.dtype.itemsize
-            values = np.ascontiguousarray(rows[:, position:end]).view(channel.dtype)
-            stored[channel.name][top : top + height, left : left + width] = values
+        for name, dtype in dtypes.items():
+            end = position + width * dtype.itemsize
+            values = np.ascontiguousarray(rows[:, position:end]).view(dtype)
+            stored[name][top : top + height, left : left + width] = values
             position = end
     return stored
 
 
-def _by_library(path: Path, header: _Header) -> dict[str, npt.NDArray[Any]]:
+def _by_library(path: Path, part: ExrPart) -> dict[str, npt.NDArray[Any]]:
     names = _COMPRESSIONS
-    name = names[header.compression] if header.compression < len(names) else "an unknown way"
-    if header.parts:  # the library would decode all of them, whatever they claim
+    name = names[part.compression] if part.compression < len(names) else "an unknown way"
+    if part.is_one_of_several:  # the library would decode all of them, whatever they claim
         _refuse(path, f"several parts compressed by {name}", "save it with ZIP compression")
     try:
         library = import_module("OpenEXR")
@@ -186,34 +121,34 @@ def _by_library(path: Path, header: _Header) -> dict[str, npt.NDArray[Any]]:
             channels = {name: np.array(each.pixels) for name, each in image.channels().items()}
     except Exception as error:
         raise ValueError(name) from error
-    shape = header.data.height, header.data.width
+    shape = part.data.height, part.data.width
     if any(values.shape != shape for values in channels.values()):
         _refuse(path, "channels of less than its resolution", "save it as RGB")
     return channels
 
 
-def _block_at(data: bytes, offset: int, header: _Header, left: int, top: int) -> tuple[int, int]:
+def _block_at(data: bytes, offset: int, part: ExrPart, left: int, top: int) -> tuple[int, int]:
     """Return (start, bytes) of the pixels of a block that must begin at (left, top)."""
-    if header.tile is None:
+    if part.tile is None:
         y, size = struct.unpack_from("<2i", data, offset)
-        place, wanted, start = (0, y - header.data.top, 0, 0), (0, top, 0, 0), offset + 8
+        place, wanted, start = (0, y - part.data.top, 0, 0), (0, top, 0, 0), offset + 8
     else:
         across, down, *level, size = struct.unpack_from("<5i", data, offset)
-        place = across * header.tile[0], down * header.tile[1], *level
+        place = across * part.tile[0], down * part.tile[1], *level
         wanted, start = (left, top, 0, 0), offset + 20
     if place != wanted or size < 0:
         raise ValueError(place)
     return start, size
 
 
-def _blocks(header: _Header) -> Iterator[_Window]:
+def _blocks(part: ExrPart) -> Iterator[ExrWindow]:
     """Yield what the blocks cover, in the order of their table, from the data window's corner."""
-    window = header.data
-    across, down = header.tile or (window.width, _ROWS[header.compression])
+    window = part.data
+    across, down = part.tile or (window.width, _ROWS[part.compression])
     for top in range(0, window.height, down):
         for left in range(0, window.width, across):
             width, height = min(across, window.width - left), min(down, window.height - top)
-            yield _Window(left, top, width, height)
+            yield ExrWindow(left, top, width, height)
 
 
 def _unpacked(block: bytes, compression: int, count: int) -> _Bytes:
@@ -250,18 +185,12 @@ def _runs(block: bytes, count: int) -> bytes:
     return bytes(unpacked)
 
 
-def _displayed(stored: npt.NDArray[Any], header: _Header) -> npt.NDArray[np.float32]:
-    data, display = header.data, header.display
-    if data == display:
+def _displayed(stored: npt.NDArray[Any], part: ExrPart) -> npt.NDArray[np.float32]:
+    if part.data == part.display:
         return stored.astype(np.float32)
-    image = np.zeros((display.height, display.width), np.float32)
-    top, left = (max(display.top, data.top), max(display.left, data.left))
-    bottom = min(display.top + display.height, data.top + data.height)
-    right = min(display.left + display.width, data.left + data.width)
-    if top < bottom and left < right:
-        inside = stored[top - data.top : bottom - data.top, left - data.left : right - data.left]
-        at_row, at_column = top - display.top, left - display.left
-        image[at_row : at_row + bottom - top, at_column : at_column + right - left] = inside
+    image = np.zeros((part.display.height, part.display.width), np.float32)
+    rows, columns = part.rows, part.columns
+    image[rows.in_display, columns.in_display] = stored[rows.in_data, columns.in_data]
     return image
 
 

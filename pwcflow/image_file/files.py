@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from pwcflow.atomic_file import replacing
 from pwcflow.errors import ImageError, OutputError, reason_of
+from pwcflow.exr_header import MAGIC as EXR_MAGIC
 from pwcflow.image_file import exr, pnm, tiff
 from pwcflow.image_file.animation import picture_count
 from pwcflow.image_file.damage import check_layout, check_tiff_page
@@ -85,7 +86,7 @@ def read_pages(path: str | Path) -> tuple[int, Iterator[Image]]:
 
 
 def _picture(path: Path, data: bytes) -> Image:
-    if data.startswith(exr.MAGIC):
+    if data.startswith(EXR_MAGIC):
         return displayed(path, rgb_of(path, exr.decode_exr(path, data)))
     if pnm.SIGNATURE.match(data):
         return _checked(path, pnm.decode_pnm(path, data))

@@ -7,27 +7,9 @@
 // Kernels named `..._packs` move 16 bytes at a time: every row of pixels must begin at a multiple of
 // 16 bytes and C must be a multiple of what 16 bytes hold. Those named `..._scalars` take any C.
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "tensor.cuh"
 
 constexpr int THREADS = 256;
-
-template <typename T>
-struct Sum {
-    using type = float;
-};
-template <>
-struct Sum<double> {
-    using type = double;
-};
-
-template <typename T, int WIDTH>
-struct alignas(WIDTH * sizeof(T)) Pack {
-    T values[WIDTH];
-};
-
-template <typename T>
-constexpr int PACK_WIDTH = 16 / sizeof(T);
 
 // Where a thread works. The threads of a block lie over `lanes` packs of channels times `rows`
 // pixels. Each keeps its channels and walks over pixels; where a block's threads are too few for

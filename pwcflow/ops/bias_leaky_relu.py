@@ -11,8 +11,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pwcflow.cuda_kernels import PACK_BYTES, Kernel, ceil_div, launch, load_kernels
-from pwcflow.ops.dtypes import SCALAR_TYPES, check_dtype, layout_of, sum_dtype, sum_scalar
+from pwcflow.cuda_kernels import Kernel, ceil_div, launch, load_kernels
+from pwcflow.ops.dtypes import SCALAR_TYPES, check_dtype, sum_dtype, sum_scalar
+from pwcflow.ops.layout import (
+    empty_like_layout,
+    layout_of,
+    pack_width,
+    pixel_pitch,
+    with_pitch,
+)
 
 THREADS = 256
 """Of a block, as in bias_leaky_relu.cu."""
@@ -144,8 +151,10 @@ def _in_place_on_gpu(x: Tensor, bias: Tensor, slope: float) -> None:
 def _launch_forward(
     kernels: dict[str, Kernel], x: Tensor, bias: Tensor, slope: float, y: Tensor
 ) -> None:
-    pixels_of_x, pixels_of_y = _matrix(x), _matrix(y)
-    width = min(_pack_width(pixels_of_x), _pack_width(pixels_of_y))
+    x_pitch, y_pitch = pixel_pitch(x), pixel_pitch(y)
+    assert x_pitch is not None, "only such have kernels"
+    assert y_pitch is not None, "it is in the layout of x, or x itself"
+    width = min(pack_width(x), pack_width(y))
     groups, chunks = _grid(y, width, FORWARD_BLOCKS)
     launch(
         kernels["bias_leaky_relu_packs" if width > 1 else "bias_leaky_relu_scalars"],
@@ -156,8 +165,8 @@ def _launch_forward(
             bias.contiguous(),
             y,
             sum_scalar(slope, y),
-            np.int64(pixels_of_x.stride(0)),
-            np.int64(pixels_of_y.stride(0)),
+            np.int64(x_pitch),
+            np.int64(y_pitch),
             *_sizes(y),
         ),
     )
@@ -170,8 +179,10 @@ def _backward_on_gpu(grad: Tensor, y: Tensor, slope: float) -> tuple[Tensor, Ten
         return _plain_backward(grad, y, slope)
     c = y.shape[1]
     grad_x = torch.empty_like(y, memory_format=torch.channels_last)
-    grad, signs = _matrix(grad), _matrix(y)
-    width = min(_pack_width(grad), _pack_width(signs))
+    grad, grad_pitch = with_pitch(grad)
+    y_pitch = pixel_pitch(y)
+    assert y_pitch is not None, "only such have kernels"
+    width = min(pack_width(grad), pack_width(y))
     groups, chunks = _grid(y, width, BACKWARD_BLOCKS)
     partial = y.new_empty((c, chunks), dtype=sum_dtype(y))
     launch(
@@ -182,12 +193,12 @@ def _backward_on_gpu(grad: Tensor, y: Tensor, slope: float) -> tuple[Tensor, Ten
         (THREADS, 1, 1),
         (
             grad,
-            signs,
+            y,
             grad_x,
             partial,
             sum_scalar(slope, y),
-            np.int64(grad.stride(0)),
-            np.int64(signs.stride(0)),
+            np.int64(grad_pitch),
+            np.int64(y_pitch),
             *_sizes(y),
         ),
     )
@@ -202,7 +213,7 @@ def _backward_on_gpu(grad: Tensor, y: Tensor, slope: float) -> tuple[Tensor, Ten
 
 
 def _fake(x: Tensor, bias: Tensor, slope: float) -> Tensor:
-    return torch.empty_like(x, memory_format=layout_of(x))
+    return empty_like_layout(x)
 
 
 def _fake_in_place(x: Tensor, bias: Tensor, slope: float) -> None:
@@ -210,7 +221,7 @@ def _fake_in_place(x: Tensor, bias: Tensor, slope: float) -> None:
 
 
 def _fake_backward(grad: Tensor, y: Tensor, slope: float) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(y, memory_format=layout_of(y)), y.new_empty(y.shape[1])
+    return empty_like_layout(y), y.new_empty(y.shape[1])
 
 
 torch.library.register_fake("pwcflow::bias_leaky_relu", _fake)
@@ -234,27 +245,6 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
 
 
 torch.library.register_autograd("pwcflow::bias_leaky_relu", _backward, setup_context=_save)
-
-
-def _matrix(tensor: Tensor) -> Tensor:
-    """Return (N, C, H, W) as (N H W, C) with neighbouring channels together.
-
-    A view where the strides allow it: not only of channels-last tensors but also of some channels
-    of one, which is what the gradient of a concatenation is.
-    """
-    matrix = tensor.permute(0, 2, 3, 1).reshape(-1, tensor.shape[1])
-    return matrix if matrix.stride(1) == 1 else matrix.contiguous()
-
-
-def _pack_width(matrix: Tensor) -> int:
-    """Return how many channels the kernels take at once: what 16 bytes hold, or 1."""
-    width = PACK_BYTES // matrix.element_size()
-    aligned = (
-        matrix.shape[1] % width == 0
-        and matrix.stride(0) % width == 0
-        and matrix.data_ptr() % PACK_BYTES == 0
-    )
-    return width if aligned else 1
 
 
 def _grid(y: Tensor, width: int, most_blocks: int) -> tuple[int, int]:

@@ -4,52 +4,18 @@
 // into a tensor is 64-bit, and every kernel runs on a one-dimensional grid, whose limit is 2^31 - 1
 // blocks. Sums are float (double for double) in a fixed order, so results repeat bit for bit.
 //
-// Two kinds of kernels: those named `..._halves` compute on tensor cores, for 16-bit types and GPUs
-// from compute capability 8.0 on; the others compute anything anywhere. A row of 16 pixels of one
-// image meets 24 of the other: as a matrix product they are 16 x 24, of which a band of nine
-// diagonals is wanted, a third; tensor cores make up for that many times over.
+// Two kinds of kernels: those behind "Tensor cores" below, for GPUs from compute capability 8.0 on,
+// and the others, which compute anything anywhere. A row of 8 pixels of one image meets 16 of the
+// other: of the matrix product of the two, a band of nine diagonals is wanted, 9 of 16 elements;
+// tensor cores make up for that many times over.
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "tensor.cuh"
 
 constexpr int MAX_DISPLACEMENT = 4;
 constexpr int SIDE = 2 * MAX_DISPLACEMENT + 1;
 constexpr int DISPLACEMENTS = SIDE * SIDE;
 constexpr int TILE = 16;                            // pixels of a row that a block owns
 constexpr int SPAN = TILE + 2 * MAX_DISPLACEMENT;   // and those of the other image they meet
-
-template <typename T>
-struct Sum {
-    using type = float;
-};
-template <>
-struct Sum<double> {
-    using type = double;
-};
-
-// Spelt out because PyTorch's extension builds switch the implicit half conversions off.
-__device__ __forceinline__ float widen(__half value) { return __half2float(value); }
-__device__ __forceinline__ float widen(__nv_bfloat16 value) { return __bfloat162float(value); }
-__device__ __forceinline__ float widen(float value) { return value; }
-__device__ __forceinline__ double widen(double value) { return value; }
-
-template <typename T>
-__device__ __forceinline__ T narrow(typename Sum<T>::type value) {
-    return value;
-}
-template <>
-__device__ __forceinline__ __half narrow<__half>(float value) {
-    return __float2half_rn(value);
-}
-template <>
-__device__ __forceinline__ __nv_bfloat16 narrow<__nv_bfloat16>(float value) {
-    return __float2bfloat16_rn(value);
-}
-
-// Where the elements of a tensor (N, C, H, W) lie, in elements. Passed by value, as are its sizes.
-struct Strides {
-    long long n, c, h, w;
-};
 
 // Which pixels a block owns: TILE of each of `rows` rows, from (x0, y0) on, of image n.
 struct Place {
@@ -380,7 +346,8 @@ __global__ void cost_volume_gradient_second(const T* __restrict__ grad,
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
 
-constexpr int PACK = 8;  // 16-bit values in 16 bytes
+constexpr int STRIP = 8;  // neighbouring pixels of a row
+static_assert(SIDE == STRIP + 1, "two strips hold what the pixels of one meet");
 
 // Four (two) 8 x 8 matrices of 16-bit values, whose rows the threads point at.
 __device__ __forceinline__ void load_matrices(unsigned (&to)[4], const void* row) {
@@ -419,8 +386,7 @@ __device__ __forceinline__ void multiply_add(float (&sum)[4], const unsigned (&a
 template <>
 __device__ __forceinline__ void multiply_add<__half>(float (&sum)[4], const unsigned (&a)[4],
                                                      unsigned b0, unsigned b1) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
         "{%8, %9}, {%0, %1, %2, %3};"
         : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
@@ -429,8 +395,7 @@ template <>
 __device__ __forceinline__ void multiply_add<__nv_bfloat16>(float (&sum)[4],
                                                             const unsigned (&a)[4], unsigned b0,
                                                             unsigned b1) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
         "{%8, %9}, {%0, %1, %2, %3};"
         : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
@@ -442,8 +407,7 @@ __device__ __forceinline__ void multiply_add(float (&sum)[4], const unsigned (&a
 template <>
 __device__ __forceinline__ void multiply_add<__half>(float (&sum)[4], const unsigned (&a)[2],
                                                      unsigned b) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
         "{%0, %1, %2, %3};"
         : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
         : "r"(a[0]), "r"(a[1]), "r"(b));
@@ -451,150 +415,287 @@ __device__ __forceinline__ void multiply_add<__half>(float (&sum)[4], const unsi
 template <>
 __device__ __forceinline__ void multiply_add<__nv_bfloat16>(float (&sum)[4],
                                                             const unsigned (&a)[2], unsigned b) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
         "{%0, %1, %2, %3};"
         : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
         : "r"(a[0]), "r"(a[1]), "r"(b));
 }
 
-// As cost_volume_forward. A block owns TILE pixels of each of ROWS rows; a warp owns one vertical
-// displacement. `chunk` channels at a time, a multiple of 16, pass through shared memory, whose
-// pitch of eight more keeps the rows of a matrix in different banks. 32 x 9 threads.
+// sum (16 x 8) += a (16 x 8) b (8 x 8) in TF32, which looks at the upper 19 bits of a float.
+template <>
+__device__ __forceinline__ void multiply_add<float>(float (&sum)[4], const unsigned (&a)[4],
+                                                    unsigned b0, unsigned b1) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// 16 bytes of a pixel's channels, as the matrix products take them. Floats come in two parts whose
+// sum they are within 2^-23: products of TF32 numbers, which have 11 bits, then lose little.
+template <typename T>
+struct Channels {
+    uint4 main;
+
+    __device__ explicit Channels(uint4 bits) : main(bits) {}
+};
+template <>
+struct Channels<float> {
+    uint4 main, rest;
+
+    __device__ explicit Channels(uint4 bits) {
+        split(bits.x, main.x, rest.x);
+        split(bits.y, main.y, rest.y);
+        split(bits.z, main.z, rest.z);
+        split(bits.w, main.w, rest.w);
+    }
+    __device__ static void split(unsigned bits, unsigned& main, unsigned& rest) {
+        asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(main) : "f"(__uint_as_float(bits)));
+        rest = __float_as_uint(__uint_as_float(bits) - __uint_as_float(main));
+    }
+};
+
+// sum (16 candidates x 8 pixels) += the products of the 64 bytes of channels that four threads hold
+// of each. Which channel a matrix product takes for its k-th does not matter as long as both
+// sides agree, so a thread's 16 bytes are its share of two products.
+template <typename T>
+__device__ __forceinline__ void multiply_channels(float (&sum)[4], const uint4& low,
+                                                  const uint4& high, const uint4& pixels) {
+    const unsigned front[4] = {low.x, high.x, low.y, high.y};
+    const unsigned back[4] = {low.z, high.z, low.w, high.w};
+    multiply_add<T>(sum, front, pixels.x, pixels.y);
+    multiply_add<T>(sum, back, pixels.z, pixels.w);
+}
+template <typename T>
+__device__ __forceinline__ void match(float (&sum)[4], const Channels<T>& low,
+                                      const Channels<T>& high, const Channels<T>& pixels) {
+    if constexpr (sizeof(T) == 2) {
+        multiply_channels<T>(sum, low.main, high.main, pixels.main);
+    } else {
+        // Apart, since tensor cores cut the sums they add to off instead of rounding them.
+        float part[4] = {};
+        multiply_channels<T>(part, low.rest, high.rest, pixels.main);
+        multiply_channels<T>(part, low.main, high.main, pixels.rest);
+        multiply_channels<T>(part, low.main, high.main, pixels.main);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) sum[i] += part[i];
+    }
+}
+
+// 16 bytes of a pixel's channels, of which `present` are inside of the tensor; zeros for the others.
+template <bool PACKED, typename T>
+__device__ __forceinline__ uint4 load_channels(const T* from, long long step, int present) {
+    uint4 bits;
+    if constexpr (PACKED) {
+        // Spelt out so that the compiler leaves all loads ahead of what needs them.
+        asm volatile(
+            "{ .reg .pred inside; setp.gt.s32 inside, %5, 0; mov.b32 %0, 0; mov.b32 %1, 0; "
+            "mov.b32 %2, 0; mov.b32 %3, 0; @inside ld.global.v4.b32 {%0, %1, %2, %3}, [%4]; }"
+            : "=&r"(bits.x), "=&r"(bits.y), "=&r"(bits.z), "=&r"(bits.w)
+            : "l"(from), "r"(present)
+            : "memory");
+    } else {
+        constexpr int COUNT = 16 / sizeof(T);
+        T values[COUNT];
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            values[i] = i < present ? from[i * step] : narrow<T>(0.0f);
+        }
+        memcpy(&bits, values, sizeof(bits));
+    }
+    return bits;
+}
+
+// As cost_volume_forward, by matrix products of strips: 8 pixels of a row of `first` times the 16
+// pixels of a row of `second` that they meet. Of the 16 x 8 products, 9 of each pixel are wanted;
+// of the two that a thread holds of a pixel, candidates g and g + 8, just one is, but both where g
+// is the pixel itself.
+// A warp owns a strip in each of ROWS rows, at OFFSETS vertical displacements; a block owns ACROSS x
+// DOWN such strips at all nine. Threads load the channels as the products take them, AHEAD times 64
+// bytes of each pixel at a time; pixels that several warps need come from the cache. PACKED: by 16
+// bytes, which needs neighbouring channels together, C in whole packs and each pixel at a multiple
+// of 16 bytes. WHOLE: there are at most 64 bytes of channels.
 // `filled` is the number of channels the volume has, the gap of zeros behind the 81 included; with
 // `packs_out`, 16 bytes of them are written at a time, which needs the gap of seven. With `copied`,
-// which needs `packs_in` and `packs_out`, the channels of `first` follow behind the gap.
-template <typename T, int ROWS>
-__device__ void cost_volume_on_tensor_cores(
-    const T* __restrict__ first, const T* __restrict__ second, T* __restrict__ volume,
-    Strides of_first, Strides of_second, Strides of_volume, int channels, int height, int width,
-    float slope, int chunk, int packs_in, int packs_out, int filled, int copied) {
-    constexpr int NEIGHBOURS = SPAN / 8;
-    constexpr int OUT = DISPLACEMENTS + 7;
-    extern __shared__ uint4 memory[];
-    const int pitch = chunk + 8;
-    T* first_tile = reinterpret_cast<T*>(memory);           // [ROWS][TILE][pitch]
-    T* second_tile = first_tile + ROWS * TILE * pitch;      // [ROWS + 8][SPAN][pitch]
-    const Place place(blockIdx.x, height, width, ROWS);
-    const int lane = threadIdx.x % 32, dy = threadIdx.x / 32;
-    first += place.n * of_first.n;
-    second += place.n * of_second.n;
-    volume += place.n * of_volume.n;
+// which needs PACKED and `packs_out`, the channels of `first` follow behind the gap.
+// The slope is at most 1. 32 (9 / OFFSETS) ACROSS DOWN threads.
+template <typename T, int ROWS, int OFFSETS, int ACROSS, int DOWN, int AHEAD, bool PACKED,
+          bool WHOLE>
+__launch_bounds__(32 * SIDE / OFFSETS * ACROSS * DOWN)
+__global__ void cost_volume_strips(const T* __restrict__ first, const T* __restrict__ second,
+                                   T* __restrict__ volume, Strides of_first, Strides of_second,
+                                   Strides of_volume, int channels, int height, int width,
+                                   float slope, int packs_out, int filled, int copied) {
+    static_assert(SIDE % OFFSETS == 0, "the offsets of a warp are a part of the nine");
+    static_assert(!WHOLE || AHEAD == 1, "there is nothing to load ahead");
+    constexpr int SPLITS = SIDE / OFFSETS, OTHER_ROWS = ROWS + OFFSETS - 1;
+    constexpr int COUNT = 16 / sizeof(T), CHUNK = 4 * COUNT;
+    constexpr int FILLED = DISPLACEMENTS + 7, PACKS = FILLED / COUNT;
+    // In 4-byte words 12 more than a multiple of 16: pixels that are written at a time then lie in
+    // different banks.
+    constexpr int PITCH = sizeof(T) == 2 ? FILLED : FILLED + 4;
+    __shared__ uint4 tile[ACROSS * DOWN][ROWS * STRIP][PITCH / COUNT];
 
-    float sum[ROWS][NEIGHBOURS][4] = {};
-    for (int c0 = 0; c0 < channels; c0 += chunk) {
-        load_tile<ROWS, TILE>(first_tile, first, of_first, place.y0, place.x0, c0, chunk, pitch,
-                              TILE * pitch, channels, height, width, packs_in != 0);
-        load_tile<ROWS + 2 * MAX_DISPLACEMENT, SPAN>(
-            second_tile, second, of_second, place.y0 - MAX_DISPLACEMENT,
-            place.x0 - MAX_DISPLACEMENT, c0, chunk, pitch, SPAN * pitch, channels, height, width,
-            packs_in != 0);
-        wait_for_copies();
-        __syncthreads();
-        if (copied) {
-            const int packs = min(chunk, channels - c0) / PACK;
-            for (int i = threadIdx.x; i < ROWS * TILE * packs; i += blockDim.x) {
-                const int p = i / packs, c = i % packs * PACK;
-                const int y = place.y0 + p / TILE, x = place.x0 + p % TILE;
-                if (y < height && x < width) {
-                    *reinterpret_cast<uint4*>(volume + y * of_volume.h + x * of_volume.w + OUT +
-                                              c0 + c) =
-                        *reinterpret_cast<const uint4*>(first_tile + p * pitch + c);
-                }
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int split = warp % SPLITS, strip = warp / SPLITS;
+    const int tiles_x = (width + STRIP * ACROSS - 1) / (STRIP * ACROSS);
+    const int tiles_y = (height + ROWS * DOWN - 1) / (ROWS * DOWN);
+    const int x0 = (static_cast<int>(blockIdx.x % tiles_x) * ACROSS + strip % ACROSS) * STRIP;
+    const int y0 = (static_cast<int>(blockIdx.x / tiles_x % tiles_y) * DOWN + strip / ACROSS) * ROWS;
+    const long long n = blockIdx.x / tiles_x / tiles_y;
+    // A matrix's row and which of the four parts of its 64 bytes; in a sum, the candidate and which
+    // two of the pixels.
+    const int group = lane / 4, part = lane % 4;
+
+    const int x = x0 + group, x_low = x - MAX_DISPLACEMENT, x_high = x_low + STRIP;
+    const int other_y0 = y0 - MAX_DISPLACEMENT + split * OFFSETS;
+    volume += n * of_volume.n;
+    const T* from = first + n * of_first.n + y0 * of_first.h + x * of_first.w +
+                    part * COUNT * of_first.c;
+    const T* low_from = second + n * of_second.n + other_y0 * of_second.h + x_low * of_second.w +
+                        part * COUNT * of_second.c;
+    const T* high_from = low_from + STRIP * of_second.w;
+
+    T* const out = reinterpret_cast<T*>(tile[strip]);
+    T* const places = out + split * OFFSETS * SIDE;
+    const int pixel = 2 * part;
+    T* const place = places + pixel * PITCH + ((group - pixel) & (STRIP - 1));
+    T* const next_place = places + (pixel + 1) * PITCH + ((group - pixel - 1) & (STRIP - 1));
+    T* const last_place = places + group * PITCH + STRIP;
+    const float count = channels, scale = 1.0f / count;
+    const auto put = [&](int row, int offset, const float (&sum)[4]) {
+        const auto mean = [&](float total) {
+            float value = total * scale;
+            // Floats exactly rounded: the constant 1 has the mean 1.
+            if constexpr (sizeof(T) == 4) value = fmaf(fmaf(-value, count, total), scale, value);
+            return narrow<T>(fmaxf(value, value * slope));
+        };
+        const int step = row * STRIP * PITCH + offset * SIDE;
+        place[step] = mean(group >= pixel ? sum[0] : sum[2]);
+        next_place[step] = mean(group >= pixel + 1 ? sum[1] : sum[3]);
+        if (group / 2 == part) last_place[step] = mean(group % 2 ? sum[3] : sum[2]);
+    };
+
+    if (split == SPLITS - 1) {  // the warp that writes what else lies in these packs
+        for (int p = lane; p < ROWS * STRIP; p += 32) {
+            for (int k = DISPLACEMENTS / COUNT; k < PACKS; ++k) {
+                tile[strip][p][k] = make_uint4(0, 0, 0, 0);
             }
         }
-        for (int k = 0; k < chunk; k += 16) {
+        __syncwarp();
+    }
+
+    float sums[WHOLE ? 1 : ROWS][WHOLE ? 1 : OFFSETS][4] = {};
+    for (int c0 = 0; WHOLE ? c0 < 1 : c0 < channels; c0 += AHEAD * CHUNK) {
+        uint4 pixels[AHEAD][ROWS], low[AHEAD][OTHER_ROWS], high[AHEAD][OTHER_ROWS];
+#pragma unroll
+        for (int ahead = 0; ahead < AHEAD; ++ahead) {
+            const int present = channels - c0 - ahead * CHUNK - part * COUNT;
+            const int first_present = x < width ? present : 0;
+            const int low_present = x_low >= 0 && x_low < width ? present : 0;
+            const int high_present = x_high < width ? present : 0;
+            const T *row_from = from, *low_row = low_from, *high_row = high_from;
 #pragma unroll
             for (int row = 0; row < ROWS; ++row) {
-                unsigned a[4], b[4], b_last[2];
-                load_matrices(a, first_tile + (row * TILE + lane % 16) * pitch + k + lane / 16 * 8);
-                const T* others = second_tile + (row + dy) * SPAN * pitch + k;
-                load_matrices(b, others + (lane / 16 * 8 + lane % 8) * pitch + lane / 8 % 2 * 8);
-                load_matrices(b_last, others + (16 + lane % 8) * pitch + lane / 8 % 2 * 8);
-                multiply_add<T>(sum[row][0], a, b[0], b[1]);
-                multiply_add<T>(sum[row][1], a, b[2], b[3]);
-                multiply_add<T>(sum[row][2], a, b_last[0], b_last[1]);
+                pixels[ahead][row] = load_channels<PACKED>(
+                    row_from, of_first.c, y0 + row < height ? first_present : 0);
+                row_from += of_first.h;
             }
+#pragma unroll
+            for (int row = 0; row < OTHER_ROWS; ++row) {
+                const bool inside = static_cast<unsigned>(other_y0 + row) < height;
+                low[ahead][row] =
+                    load_channels<PACKED>(low_row, of_second.c, inside ? low_present : 0);
+                high[ahead][row] =
+                    load_channels<PACKED>(high_row, of_second.c, inside ? high_present : 0);
+                low_row += of_second.h;
+                high_row += of_second.h;
+            }
+            from += CHUNK * of_first.c;
+            low_from += CHUNK * of_second.c;
+            high_from += CHUNK * of_second.c;
         }
-        __syncthreads();
-    }
-
-    const float scale = 1.0f / channels;
-    // Through shared memory, as the threads' sums are scattered: [ROWS][TILE][OUT].
-    T* out = reinterpret_cast<T*>(memory);
-    for (int i = threadIdx.x; i < ROWS * TILE * 7; i += blockDim.x) {
-        out[i / 7 * OUT + DISPLACEMENTS + i % 7] = narrow<T>(0.0f);
-    }
+        __syncwarp();  // no load may sink below this, to where it would be waited for
 #pragma unroll
-    for (int row = 0; row < ROWS; ++row) {
+        for (int ahead = 0; ahead < AHEAD; ++ahead) {
+            const int c = c0 + ahead * CHUNK + part * COUNT;
+            if (PACKED && copied && split == 0 && x < width && c < channels) {
+                T* to = volume + y0 * of_volume.h + x * of_volume.w + FILLED + c;
 #pragma unroll
-        for (int neighbour = 0; neighbour < NEIGHBOURS; ++neighbour) {
+                for (int row = 0; row < ROWS; ++row) {
+                    if (y0 + row < height) *reinterpret_cast<uint4*>(to) = pixels[ahead][row];
+                    to += of_volume.h;
+                }
+            }
 #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const int x = lane / 4 + i / 2 * 8;
-                const int dx = neighbour * 8 + lane % 4 * 2 + i % 2 - x;
-                const float mean = sum[row][neighbour][i] * scale;
-                if (dx >= 0 && dx < SIDE) {
-                    out[(row * TILE + x) * OUT + dy * SIDE + dx] =
-                        narrow<T>(mean > 0.0f ? mean : mean * slope);
+            for (int other_row = 0; other_row < OTHER_ROWS; ++other_row) {
+                const Channels<T> of_low(low[ahead][other_row]), of_high(high[ahead][other_row]);
+#pragma unroll
+                for (int row = 0; row < ROWS; ++row) {
+                    const int offset = other_row - row;
+                    if (offset < 0 || offset >= OFFSETS) continue;
+                    const Channels<T> of_pixels(pixels[ahead][row]);
+                    if constexpr (WHOLE) {
+                        float sum[4] = {};
+                        match<T>(sum, of_low, of_high, of_pixels);
+                        put(row, offset, sum);
+                    } else {
+                        match<T>(sums[row][offset], of_low, of_high, of_pixels);
+                    }
                 }
             }
         }
     }
-    __syncthreads();
+    if constexpr (!WHOLE) {
+#pragma unroll
+        for (int row = 0; row < ROWS; ++row) {
+#pragma unroll
+            for (int offset = 0; offset < OFFSETS; ++offset) put(row, offset, sums[row][offset]);
+        }
+    }
+    if constexpr (SPLITS > 1) {
+        __syncthreads();
+    } else {
+        __syncwarp();
+    }
+
+    volume += y0 * of_volume.h + x0 * of_volume.w;
     if (packs_out) {
-        constexpr int PACKS = OUT / PACK;
-        for (int i = threadIdx.x; i < ROWS * TILE * PACKS; i += blockDim.x) {
-            const int p = i / PACKS, c = i % PACKS * PACK;
-            const int y = place.y0 + p / TILE, x = place.x0 + p % TILE;
-            if (y < height && x < width) {
-                *reinterpret_cast<uint4*>(volume + y * of_volume.h + x * of_volume.w + c) =
-                    *reinterpret_cast<const uint4*>(out + p * OUT + c);
+        // As many threads as a pixel's packs need; the warps of a strip take turns.
+        constexpr int LANES = PACKS <= 16 ? 16 : 32, AT_ONCE = 32 / LANES;
+        const int k = lane % LANES, column0 = lane / LANES;
+        if (k >= PACKS) return;
+        const uint4* const packs = tile[strip][column0] + k;
+        T* to_row = volume + column0 * of_volume.w + k * COUNT;
+#pragma unroll
+        for (int row = 0; row < ROWS; ++row) {
+            T* to = to_row;
+#pragma unroll
+            for (int column = 0; column < STRIP; column += AT_ONCE) {
+                const bool mine = (row * STRIP + column) / AT_ONCE % SPLITS == split;
+                if (mine && y0 + row < height && x0 + column + column0 < width) {
+                    *reinterpret_cast<uint4*>(to) =
+                        packs[(row * STRIP + column) * (PITCH / COUNT)];
+                }
+                to += AT_ONCE * of_volume.w;
             }
+            to_row += of_volume.h;
         }
         return;
     }
-    for (int i = threadIdx.x; i < ROWS * TILE * filled; i += blockDim.x) {
-        const int p = of_volume.c == 1 ? i / filled : i % (ROWS * TILE);
-        const int c = of_volume.c == 1 ? i % filled : i / (ROWS * TILE);
-        const int y = place.y0 + p / TILE, x = place.x0 + p % TILE;
-        if (y < height && x < width) {
-            volume[c * of_volume.c + y * of_volume.h + x * of_volume.w] = out[p * OUT + c];
+    const bool by_channel = of_volume.c == 1;
+    for (int i = split * 32 + lane; i < filled * STRIP; i += 32 * SPLITS) {
+        const int c = by_channel ? i % filled : i / STRIP;
+        const int column = by_channel ? i / filled : i % STRIP;
+        T* const to = volume + c * of_volume.c + column * of_volume.w;
+        if (x0 + column >= width) continue;
+#pragma unroll
+        for (int row = 0; row < ROWS; ++row) {
+            if (y0 + row >= height) break;
+            to[row * of_volume.h] =
+                c < DISPLACEMENTS ? out[(row * STRIP + column) * PITCH + c] : narrow<T>(0.0f);
         }
     }
-}
-
-template <typename T>
-__launch_bounds__(32 * 9)
-__global__ void cost_volume_large_halves(
-    const T* __restrict__ first, const T* __restrict__ second, T* __restrict__ volume,
-    Strides of_first, Strides of_second, Strides of_volume, int channels, int height, int width,
-    float slope, int chunk, int packs_in, int packs_out, int filled, int copied) {
-    cost_volume_on_tensor_cores<T, 4>(first, second, volume, of_first, of_second, of_volume,
-                                      channels, height, width, slope, chunk, packs_in, packs_out,
-                                      filled, copied);
-}
-
-template <typename T>
-__launch_bounds__(32 * 9)
-__global__ void cost_volume_medium_halves(
-    const T* __restrict__ first, const T* __restrict__ second, T* __restrict__ volume,
-    Strides of_first, Strides of_second, Strides of_volume, int channels, int height, int width,
-    float slope, int chunk, int packs_in, int packs_out, int filled, int copied) {
-    cost_volume_on_tensor_cores<T, 2>(first, second, volume, of_first, of_second, of_volume,
-                                      channels, height, width, slope, chunk, packs_in, packs_out,
-                                      filled, copied);
-}
-
-template <typename T>
-__launch_bounds__(32 * 9)
-__global__ void cost_volume_small_halves(
-    const T* __restrict__ first, const T* __restrict__ second, T* __restrict__ volume,
-    Strides of_first, Strides of_second, Strides of_volume, int channels, int height, int width,
-    float slope, int chunk, int packs_in, int packs_out, int filled, int copied) {
-    cost_volume_on_tensor_cores<T, 1>(first, second, volume, of_first, of_second, of_volume,
-                                      channels, height, width, slope, chunk, packs_in, packs_out,
-                                      filled, copied);
 }
 
 // As cost_volume_gradient. A block owns TILE pixels of each of two rows, and GROUP channels of all

@@ -7,7 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pwcflow.ops import cuda, reference
-from pwcflow.ops.dtypes import check_dtype, empty_like_layout
+from pwcflow.ops.dtypes import check_dtype
+from pwcflow.ops.layout import empty_like_layout
 from pwcflow.ops.reference import ALIGNED_CHANNELS, COST_VOLUME_CHANNELS
 
 

@@ -1,5 +1,8 @@
 """The cost volume on a GPU: what cost_volume.cu is launched with."""
 
+from functools import cache
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -12,7 +15,8 @@ from pwcflow.cuda_kernels import (
     load_kernels,
     strides,
 )
-from pwcflow.ops.dtypes import SCALAR_TYPES, empty_like_layout, sum_scalar
+from pwcflow.ops.dtypes import SCALAR_TYPES, sum_scalar
+from pwcflow.ops.layout import empty_like_layout
 from pwcflow.ops.reference import ALIGNED_CHANNELS, MAX_DISPLACEMENT
 
 # Each kernel's tile and block, as the comment above it in cost_volume.cu says.
@@ -23,12 +27,6 @@ FORWARD_KERNELS = {4: ("cost_volume_large", 1), 1: ("cost_volume_small", 8)}
 FORWARD_WORKERS = 36
 CHUNK_BYTES = {1: 128, 8: 256}
 """Of the channels that pass through shared memory at a time, by that number of threads."""
-HALVES_KERNELS = {
-    4: "cost_volume_large_halves",
-    2: "cost_volume_medium_halves",
-    1: "cost_volume_small_halves",
-}
-HALVES_THREADS = 32 * 9
 HALVES_GRADIENT_ROWS, HALVES_GRADIENT_CHANNELS, HALVES_GRADIENT_THREADS = 2, 64, 256
 REARRANGE_TILE = 32
 REARRANGE_BLOCK = (32, 8, 1)
@@ -36,12 +34,51 @@ GRADIENT_WARPS = 8
 
 BUSY_BLOCKS = 500
 """As many blocks keep a large GPU busy; an image of fewer is cut into smaller ones."""
-SHARED_BYTES = {4: 60 * 1024, 2: 52 * 1024, 1: 98 * 1024}
-"""Of a block of the tensor-core kernels, by its rows: several fit an SM, or all channels do."""
-MATRIX_DEPTH = 16
-"""Channels that a tensor core multiplies at a time."""
+STRIP = 8
+STRIP_BYTES = 64
+"""Of the channels of a pixel that a matrix product takes at a time."""
 PITCH_GAP = 8
 TENSOR_CORE_CAPABILITY = (8, 0)
+
+
+class Tiling(NamedTuple):
+    """What a warp of `cost_volume_strips` owns, and how many of such a block has."""
+
+    rows: int
+    offsets: int
+    across: int
+    down: int
+    ahead: int
+
+    @property
+    def threads(self) -> int:
+        """Of a block."""
+        return 32 * (2 * MAX_DISPLACEMENT + 1) // self.offsets * self.across * self.down
+
+    def blocks(self, n: int, h: int, w: int) -> int:
+        """Return how many blocks cover n images of h x w pixels."""
+        return n * ceil_div(h, self.rows * self.down) * ceil_div(w, STRIP * self.across)
+
+
+TILINGS = {
+    (True, True): {
+        2500: Tiling(4, 9, 2, 2, 1),
+        600: Tiling(2, 9, 2, 2, 1),
+        0: Tiling(1, 3, 2, 1, 1),
+    },
+    (True, False): {
+        2500: Tiling(4, 3, 2, 1, 1),
+        600: Tiling(2, 3, 1, 1, 2),
+        150: Tiling(2, 3, 1, 1, 3),
+        0: Tiling(1, 3, 1, 1, 4),
+    },
+    (False, False): {
+        600: Tiling(2, 3, 1, 1, 1),
+        150: Tiling(1, 3, 2, 1, 2),
+        0: Tiling(1, 1, 1, 1, 4),
+    },
+}
+"""By whether channels are loaded in packs and fit one load: tilings, from how many strips on."""
 
 ANYWHERE = (
     "rearrange",
@@ -50,7 +87,7 @@ ANYWHERE = (
     "cost_volume_gradient_first",
     "cost_volume_gradient_second",
 )
-HALVES = (*HALVES_KERNELS.values(), "cost_volume_gradients_halves")
+HALVES_GRADIENTS = "cost_volume_gradients_halves"
 
 Kernels = dict[str, Kernel]
 """By name, those of one dtype on one device."""
@@ -61,14 +98,32 @@ def kernels_for(tensor: Tensor) -> Kernels | None:
 
     Compiles them on the first call for a dtype, which must not happen inside a CUDA-graph capture.
     """
-    names: tuple[str, ...] = ANYWHERE
-    if tensor.element_size() == 2 and _has_tensor_cores(tensor.device):
-        names += HALVES
-    symbols = {name: f"{name}<{SCALAR_TYPES[tensor.dtype]}>" for name in names}
+    symbols = _symbols(tensor.dtype, _has_tensor_cores(tensor.device))
     loaded = load_kernels(
         "pwcflow.ops", "cost_volume.cu", tuple(symbols.values()), tensor.device.index
     )
     return loaded and {name: loaded[symbol] for name, symbol in symbols.items()}
+
+
+@cache
+def _symbols(dtype: torch.dtype, tensor_cores: bool) -> dict[str, str]:
+    """Return how C++ names the kernels for a dtype, by their names here."""
+    scalar = SCALAR_TYPES[dtype]
+    symbols = {name: f"{name}<{scalar}>" for name in ANYWHERE}
+    if tensor_cores and dtype != torch.float64:
+        for kind, tilings in TILINGS.items():
+            for tiling in tilings.values():
+                name = _strips(tiling, *kind)
+                symbols[name] = name.replace("<", f"<{scalar}, ")
+        if dtype.itemsize == 2:
+            symbols[HALVES_GRADIENTS] = f"{HALVES_GRADIENTS}<{scalar}>"
+    return symbols
+
+
+def tiled_kernels() -> list[str]:
+    """Return how C++ names the kernels whose templates take more than a type."""
+    symbols = [symbol for dtype in SCALAR_TYPES for symbol in _symbols(dtype, True).values()]
+    return sorted({symbol for symbol in symbols if "," in symbol})
 
 
 def available(tensor: Tensor) -> bool:
@@ -96,22 +151,28 @@ def cost_volume(
     behind = volume.shape[1] > filled
     packs_in = c % (16 // first.element_size()) == 0 and fits_packs(first) and fits_packs(second)
     tensors = (first, second, volume, strides(first), strides(second), strides(volume))
-    if HALVES[0] in kernels:
-        rows = _rows(tuple(HALVES_KERNELS), first)
-        chunk, shared = _chunk(c, rows)
+    if slope <= 1 and any(name.startswith("cost_volume_strips") for name in kernels):
         packs_out = filled == ALIGNED_CHANNELS and fits_packs(volume)
         copied = behind and packs_in and packs_out
-        name, threads = HALVES_KERNELS[rows], HALVES_THREADS
-        rest = int32(chunk, packs_in, packs_out, filled, copied)
+        whole = packs_in and c * first.element_size() <= STRIP_BYTES
+        tiling = _tiling(TILINGS[packs_in, whole], first)
+        name, blocks, threads, shared = (
+            _strips(tiling, packs_in, whole),
+            tiling.blocks(n, h, w),
+            tiling.threads,
+            0,
+        )
+        rest = int32(packs_out, filled, copied)
     else:
         rows = _rows(tuple(FORWARD_KERNELS), first)
         name, split = FORWARD_KERNELS[rows]
         copied = behind
+        blocks = n * ceil_div(h, rows) * ceil_div(w, TILE)
         threads, shared = FORWARD_WORKERS * rows * split, _shared_bytes(first, rows, split)
         rest = int32(packs_in, filled, copied)
     launch(
         kernels[name],
-        n * ceil_div(h, rows) * ceil_div(w, TILE),
+        blocks,
         (threads, 1, 1),
         (*tensors, *int32(c, h, w), sum_scalar(slope, first), *rest),
         shared_bytes=shared,
@@ -134,8 +195,8 @@ def cost_volume_backward(
     results = empty_like_layout(first), empty_like_layout(second)
     if not first.numel():
         return results
-    if HALVES[-1] in kernels:
-        _gradients_of_halves(kernels[HALVES[-1]], grad, first, second, results)
+    if HALVES_GRADIENTS in kernels:
+        _gradients_of_halves(kernels[HALVES_GRADIENTS], grad, first, second, results)
         return results
     grad = grad.contiguous()
     _gradient(kernels, "cost_volume_gradient_first", grad, second, results[0])
@@ -203,14 +264,16 @@ def _rows(choices: tuple[int, ...], first: Tensor) -> int:
     return choices[-1]
 
 
-def _chunk(channels: int, rows: int) -> tuple[int, int]:
-    """Return how many channels pass through shared memory at a time, and its bytes."""
-    pixels = rows * TILE + (rows + 2 * MAX_DISPLACEMENT) * SPAN
-    most = (SHARED_BYTES[rows] // (2 * pixels) - PITCH_GAP) // MATRIX_DEPTH * MATRIX_DEPTH
-    steps = ceil_div(channels, MATRIX_DEPTH)
-    chunk = MATRIX_DEPTH * ceil_div(steps, ceil_div(steps * MATRIX_DEPTH, most))
-    tiles, out = 2 * pixels * (chunk + PITCH_GAP), 2 * rows * TILE * ALIGNED_CHANNELS
-    return chunk, max(tiles, out)
+def _tiling(tilings: dict[int, Tiling], first: Tensor) -> Tiling:
+    n, _, h, w = first.shape
+    strips = n * h * ceil_div(w, STRIP)
+    return next(tiling for least, tiling in tilings.items() if strips >= least)
+
+
+def _strips(tiling: Tiling, packed: bool, whole: bool) -> str:
+    """Return the kernel's name and its template's arguments but for the first, the type."""
+    numbers = ", ".join(map(str, tiling))
+    return f"cost_volume_strips<{numbers}, {str(packed).lower()}, {str(whole).lower()}>"
 
 
 def _shared_bytes(first: Tensor, rows: int, split: int) -> int:

@@ -4,21 +4,11 @@
 // blocks are one-dimensional. Every size is an argument and every offset is 64-bit; one image has
 // fewer than 2^31 pixels. Sums are float (double for a flow in double).
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "tensor.cuh"
 
 constexpr int THREADS = 256;
 constexpr int IMAGE_CHANNELS = 3;
 constexpr int NETWORK_CHANNELS = 8;
-
-template <typename T>
-struct Sum {
-    using type = float;
-};
-template <>
-struct Sum<double> {
-    using type = double;
-};
 
 // What the network sees of a pixel. A half type's is written in one go, 16 bytes.
 template <typename T>

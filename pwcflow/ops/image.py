@@ -18,7 +18,7 @@ THREADS = 256
 NETWORK_CHANNELS = 8
 """Blue, green, red and zeros, as in image.cu."""
 FLOW_SCALE = 20.0
-"""Pixels of the network's image in one unit of its flow."""
+"""Pixels of the network's image in one unit of its flow, at every level."""
 FLOW_STRIDE = 4
 """Pixels of the network's image, in each axis, to one of its flow."""
 FULL_SCALES = {torch.uint8: 255.0, torch.uint16: 65535.0, torch.float32: 1.0}

@@ -6,7 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pwcflow.ops.dtypes import layout_of, sum_dtype
+from pwcflow.ops.dtypes import sum_dtype
+from pwcflow.ops.layout import layout_of
 
 MAX_DISPLACEMENT = 4
 """How far the cost volume looks in each direction, in pixels of its pyramid level."""

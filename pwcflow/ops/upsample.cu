@@ -1,37 +1,16 @@
 // What a decoder hands to the next finer level: its flow at twice the size, beside its feature.
+//
+// Types: __half __nv_bfloat16 float
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "tensor.cuh"
 
 constexpr int SIDE = 4;      // of the transposed convolution's kernel, at stride 2 and padding 1
 constexpr int CHANNELS = 8;  // of `packed`: flow 2, feature 2, zeros 4
-
-// Where the elements of a tensor (N, C, H, W) lie, in elements.
-struct Strides {
-    long long n, c, h, w;
-};
 
 template <typename T>
 struct alignas(16) Packed {
     T values[CHANNELS];
 };
-
-__device__ __forceinline__ float widen(__half value) { return __half2float(value); }
-__device__ __forceinline__ float widen(__nv_bfloat16 value) { return __bfloat162float(value); }
-__device__ __forceinline__ float widen(float value) { return value; }
-
-template <typename T>
-__device__ __forceinline__ T narrow(float value) {
-    return value;
-}
-template <>
-__device__ __forceinline__ __half narrow<__half>(float value) {
-    return __float2half_rn(value);
-}
-template <>
-__device__ __forceinline__ __nv_bfloat16 narrow<__nv_bfloat16>(float value) {
-    return __float2bfloat16_rn(value);
-}
 
 // coarse (N, 2, h, w) -> flow (N, 2, 2h, 2w), a transposed convolution with weight (2, 2, 4, 4), from
 // input to output, and bias (2). In packed (N, 8, 2h, 2w), channels-last, the flow goes to channels

@@ -11,6 +11,8 @@ from pwcflow.ops.dtypes import SCALAR_TYPES, check_dtype
 THREADS = 256
 PACKED_CHANNELS = 8
 """Flow 2, feature 2, and a gap of zeros."""
+FLOW_PLACE, FEATURE_PLACE = slice(0, 2), slice(2, 4)
+"""Where among them they are."""
 
 
 def upsample_flow(
@@ -84,9 +86,10 @@ def _plain(
     packed: Tensor,
 ) -> None:
     flow.copy_(F.conv_transpose2d(coarse, weight, bias, stride=2, padding=1))
-    packed[:, :2] = flow
-    packed[:, 2:4] = packed[:, 2:4].float() + feature_bias.view(-1, 1, 1)
-    packed[:, 4:] = 0
+    packed[:, FLOW_PLACE] = flow
+    feature = packed[:, FEATURE_PLACE]
+    feature.copy_(feature.float() + feature_bias.view(-1, 1, 1))
+    packed[:, FEATURE_PLACE.stop :] = 0
 
 
 torch.library.impl("pwcflow::upsample_flow", "cpu")(_plain)

@@ -7,28 +7,10 @@
 // The kernel `warp_features_packs` moves 16 bytes at a time: every pixel must begin at a multiple
 // of 16 bytes and C must be a multiple of what 16 bytes hold. `warp_features_scalars` takes any C.
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
+#include "tensor.cuh"
 
 constexpr int THREADS = 256;
 constexpr double MINIMUM_COVERAGE = 0.999;  // as in pwcflow.warp
-
-template <typename T>
-struct Sum {
-    using type = float;
-};
-template <>
-struct Sum<double> {
-    using type = double;
-};
-
-template <typename T, int WIDTH>
-struct alignas(WIDTH * sizeof(T)) Pack {
-    T values[WIDTH];
-};
-
-template <typename T>
-constexpr int PACK_WIDTH = 16 / sizeof(T);
 
 // The coordinate on one axis that pixel `index` samples. __fmul_rn keeps the product from being
 // fused into the sum, which would move the edge of what is covered.

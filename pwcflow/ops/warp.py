@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pwcflow.cuda_kernels import PACK_BYTES, Kernel, ceil_div, int32, launch, load_kernels
+from pwcflow.cuda_kernels import Kernel, ceil_div, int32, launch, load_kernels
 from pwcflow.ops.dtypes import SCALAR_TYPES, check_dtype
 from pwcflow.ops.image import MOST_PIXELS, check_out
+from pwcflow.ops.layout import pack_width, pixel_pitch, with_pitch
 from pwcflow.warp import backward_warp
 
 THREADS = 256
@@ -59,7 +60,7 @@ def warp_features(feature: Tensor, flow: Tensor, scale: float, out: Tensor | Non
             memory_format=torch.channels_last,
         )
     check_out(out, tuple(feature.shape), feature.dtype, feature.device)
-    if not _has_rows(out):
+    if out.numel() and pixel_pitch(out) is None:
         raise ValueError(
             "out must be channels-last or some channels of such a tensor, but its strides are "
             f"{out.stride()}"
@@ -89,9 +90,10 @@ def _on_gpu(feature: Tensor, flow: Tensor, scale: float, out: Tensor) -> None:
     if kernels is None:
         _plain(feature, flow, scale, out)
         return
-    if not _has_rows(feature):
-        feature = feature.contiguous(memory_format=torch.channels_last)
-    width = min(_pack_width(feature), _pack_width(out))
+    feature, feature_pitch = with_pitch(feature)
+    out_pitch = pixel_pitch(out)
+    assert out_pitch is not None, "warp_features has checked it"
+    width = min(pack_width(feature), pack_width(out))
     pixels_per_block = THREADS // min(c // width, THREADS)
     launch(
         kernels["warp_features_packs" if width > 1 else "warp_features_scalars"],
@@ -102,8 +104,8 @@ def _on_gpu(feature: Tensor, flow: Tensor, scale: float, out: Tensor) -> None:
             flow,
             out,
             np.float32(scale),
-            np.int64(_pitch(feature)),
-            np.int64(_pitch(out)),
+            np.int64(feature_pitch),
+            np.int64(out_pitch),
             *(np.int64(stride) for stride in flow.stride()),
             *int32(c, h, w),
         ),
@@ -117,40 +119,6 @@ def _fake(feature: Tensor, flow: Tensor, scale: float, out: Tensor) -> None:
 torch.library.register_fake("pwcflow::warp_features", _fake)
 
 _warp_features = torch.ops.pwcflow.warp_features.default
-
-
-def _pitch(tensor: Tensor) -> int:
-    """Return how many elements lie from pixel to pixel of (N, C, H, W) that `_has_rows`."""
-    n, c, h, w = tensor.shape
-    if w > 1:
-        return tensor.stride(3)
-    if h > 1:
-        return tensor.stride(2)
-    return tensor.stride(0) if n > 1 else c
-
-
-def _has_rows(tensor: Tensor) -> bool:
-    """Return whether the pixels of (N, C, H, W) lie evenly, each with its channels together.
-
-    They do in channels-last tensors and in some channels of one.
-    """
-    n, c, h, w = tensor.shape
-    pitch = _pitch(tensor)
-    wanted = (h * w * pitch, 1, w * pitch, pitch)
-    strides = zip(tensor.shape, tensor.stride(), wanted, strict=True)
-    even = all(size == 1 or stride == right for size, stride, right in strides)
-    return not tensor.numel() or (even and (pitch >= c or n * h * w == 1))
-
-
-def _pack_width(tensor: Tensor) -> int:
-    """Return how many channels the kernels take at once: what 16 bytes hold, or 1."""
-    width = PACK_BYTES // tensor.element_size()
-    aligned = (
-        tensor.shape[1] % width == 0
-        and _pitch(tensor) % width == 0
-        and tensor.data_ptr() % PACK_BYTES == 0
-    )
-    return width if aligned else 1
 
 
 def _kernels(feature: Tensor) -> dict[str, Kernel] | None:

@@ -6,7 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pwcflow.network import DECODER_LEVELS, FLOW_SCALE
+from pwcflow.network import DECODER_LEVELS
+from pwcflow.ops import FLOW_SCALE
 
 LEVEL_WEIGHTS = (0.32, 0.08, 0.02, 0.02, 0.02)
 """Weight of each level's error, from level 6 to 2.

@@ -11,6 +11,7 @@ from torch import Tensor
 from pwcflow.training.scene import SURFACES
 
 _UINT32 = 0xFFFFFFFF
+_TURN = 6.2831853
 
 
 def pattern(surface: Tensor, wavelength: Tensor, seed: Tensor, t: Tensor) -> Tensor:
@@ -23,25 +24,28 @@ def pattern(surface: Tensor, wavelength: Tensor, seed: Tensor, t: Tensor) -> Ten
         t: texture coordinates in px, (N, H, W, 2).
     """
     x, y = (t / wavelength.clamp_min(1e-6).unsqueeze(-1)).unbind(-1)
-    turn = 6.2831853
-    patterns: dict[str, Callable[[], Tensor]] = {
-        "gradient": lambda: 0.5 + 0.25 * (torch.sin(turn * x) + torch.sin(turn * y)),
-        "stripes": lambda: torch.sigmoid(4 * torch.sin(turn * x)),
-        "checks": lambda: torch.sigmoid(8 * torch.sin(turn * x) * torch.sin(turn * y)),
-        "noise": lambda: _noise(x, y, seed),
-        "particles": lambda: _particles(x, y, seed),
-        "cells": lambda: _cells(x, y, seed),
-        "text": lambda: _text(x, y, wavelength, seed),
-    }
     k = torch.zeros_like(x)
-    present = set(surface.flatten().tolist())
-    for name, compute in patterns.items():
-        if SURFACES.index(name) in present:
-            k = torch.where(surface == SURFACES.index(name), compute(), k)
+    for number in set(surface.flatten().tolist()):
+        compute = _PATTERNS.get(SURFACES[number])
+        if compute:
+            these = (surface.flatten() == number).nonzero().flatten()
+            k[these] = compute(x[these], y[these], wavelength[these], seed[these])
     return k
 
 
-def _noise(x: Tensor, y: Tensor, seed: Tensor) -> Tensor:
+def _gradient(x: Tensor, y: Tensor, _: Tensor, __: Tensor) -> Tensor:
+    return 0.5 + 0.25 * (torch.sin(_TURN * x) + torch.sin(_TURN * y))
+
+
+def _stripes(x: Tensor, _: Tensor, __: Tensor, ___: Tensor) -> Tensor:
+    return torch.sigmoid(4 * torch.sin(_TURN * x))
+
+
+def _checks(x: Tensor, y: Tensor, _: Tensor, __: Tensor) -> Tensor:
+    return torch.sigmoid(8 * torch.sin(_TURN * x) * torch.sin(_TURN * y))
+
+
+def _noise(x: Tensor, y: Tensor, _: Tensor, seed: Tensor) -> Tensor:
     total, weight, scale = torch.zeros_like(x), 0.5, 1.0
     for octave in range(3):
         u, v = x * scale, y * scale
@@ -58,7 +62,7 @@ def _noise(x: Tensor, y: Tensor, seed: Tensor) -> Tensor:
     return total / 0.875
 
 
-def _particles(x: Tensor, y: Tensor, seed: Tensor) -> Tensor:
+def _particles(x: Tensor, y: Tensor, _: Tensor, seed: Tensor) -> Tensor:
     brightest = torch.zeros_like(x)
     u, v = x.floor().long(), y.floor().long()
     for dj in (-1, 0, 1):
@@ -71,7 +75,7 @@ def _particles(x: Tensor, y: Tensor, seed: Tensor) -> Tensor:
     return brightest
 
 
-def _cells(x: Tensor, y: Tensor, seed: Tensor) -> Tensor:
+def _cells(x: Tensor, y: Tensor, _: Tensor, seed: Tensor) -> Tensor:
     """Cells about random points, each of one shade, dark where two meet (Worley 1996)."""
     u, v = x.floor().long(), y.floor().long()
     nearest, next_nearest = torch.full_like(x, 9.0), torch.full_like(x, 9.0)
@@ -101,6 +105,17 @@ def _text(x: Tensor, y: Tensor, wavelength: Tensor, seed: Tensor) -> Tensor:
     top = _inked(i, j, seed) * (1 - fu) + _inked(i + 1, j, seed) * fu
     low = _inked(i, j + 1, seed) * (1 - fu) + _inked(i + 1, j + 1, seed) * fu
     return top * (1 - fv) + low * fv
+
+
+_PATTERNS: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = {
+    "gradient": _gradient,
+    "stripes": _stripes,
+    "checks": _checks,
+    "noise": _noise,
+    "particles": _particles,
+    "cells": _cells,
+    "text": _text,
+}
 
 
 def _inked(i: Tensor, j: Tensor, seed: Tensor) -> Tensor:

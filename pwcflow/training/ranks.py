@@ -55,6 +55,11 @@ def started_by_torchrun() -> bool:
     return all(name in os.environ for name in ENVIRONMENT)
 
 
+def is_first_process() -> bool:
+    """Return whether this process is alone, or the first of those that torchrun started."""
+    return not started_by_torchrun() or os.environ["RANK"] == "0"
+
+
 def device_of(name: str, local_rank: int) -> torch.device:
     """Return the device of a process: each its own GPU, or all the CPU.
 

@@ -1,37 +1,36 @@
 """A training run from folders of images or of real pairs: what `pwcflow train` does."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
-import cv2
-import numpy as np
 import torch
 
 from pwcflow.atomic_file import check_writable, replacing
-from pwcflow.color import flow_to_color
 from pwcflow.device import find_device
 from pwcflow.estimator import FlowEstimator
 from pwcflow.evaluation import evaluate
-from pwcflow.image_file import Image, check_image_suffix, write_image
+from pwcflow.image_file import check_image_suffix, write_image
 from pwcflow.training.augment import AugmentSettings
+from pwcflow.training.contact_sheet import preview_sheet
 from pwcflow.training.datasets import PairFiles, find_pairs
 from pwcflow.training.pairs import PairSource
+from pwcflow.training.ranks import is_first_process
 from pwcflow.training.render import Renderer
+from pwcflow.training.render_reference import Textures
 from pwcflow.training.scene import SceneSettings
 from pwcflow.training.settings import TrainSettings
 from pwcflow.training.step import Renderer as Source
 from pwcflow.training.textures import load_textures
 from pwcflow.training.trainer import train
-from pwcflow.training.validation import rendered_error
 
-VALIDATION_BATCHES = 16
+CPU_VALIDATION_BATCHES = 4
 VALIDATION_SEED = 1_000_003
 PREVIEW_PAIRS = 12
-PREVIEW_WIDTH = 320
 
 
 class MakeSource(Protocol):
@@ -60,8 +59,8 @@ def run_training(
         scenes: what is rendered.
         photos: folders of photographs.
         sprites: folders of cut-outs.
-        holdout: folders of images never trained on, photographs and cut-outs alike; empty for no
-            validation.
+        holdout: folders of images never trained on, photographs and cut-outs alike, to measure
+            on beside those trained on.
         data: real pairs to train on in place of rendered ones: kinds and folders, as `find_pairs`
             takes them.
         manifest: pairs with true flow to measure on; see `evaluation.read_manifest`.
@@ -76,7 +75,17 @@ def run_training(
         if datasets
         else scenes_of(photos, sprites, scenes)
     )
-    summary = train(settings, partial(make, batch=settings.batch, seed=settings.seed))
+    if find_device(settings.device).type == "cpu":
+        settings = replace(settings, validation_batches=CPU_VALIDATION_BATCHES)
+    sets = {"training": make}
+    if holdout:
+        sets["holdout"] = scenes_of(holdout, holdout, scenes)
+    with _keeping_textures():
+        summary = train(
+            settings,
+            partial(make, batch=settings.batch, seed=settings.seed),
+            partial(_validation, sets=sets, batch=settings.batch),
+        )
     result: dict[str, Any] = {
         name: str(value) if isinstance(value, Path) else value
         for name, value in asdict(summary).items()
@@ -84,14 +93,10 @@ def run_training(
     if data:
         named = zip(data, datasets, strict=True)
         result["data"] = {f"{kind}:{folder}": len(pairs) for (kind, folder), pairs in named}
-    device = find_device(settings.device)
-    if holdout:
-        unseen = scenes_of(holdout, holdout, scenes)
-        for name, source in (("training_epe_px", make), ("holdout_epe_px", unseen)):
-            renderer = source(device, 0, 1, batch=settings.batch, seed=VALIDATION_SEED)
-            result[name] = rendered_error(summary.weights, renderer, VALIDATION_BATCHES, device)
+    if not is_first_process():
+        return result
     if manifest:
-        estimator = FlowEstimator(summary.weights, str(device))
+        estimator = FlowEstimator(summary.weights, str(find_device(settings.device)))
         result["scores"] = {
             dataset: asdict(score) for dataset, score in evaluate(estimator, manifest).items()
         }
@@ -121,8 +126,35 @@ def _renderer(
     sprites: list[Path],
     scenes: SceneSettings,
 ) -> Source:
-    textures = load_textures(photos, sprites)
+    textures = _textures(tuple(photos), tuple(sprites), device)
     return Renderer(textures, scenes, batch=batch, device=device, seed=seed, rank=rank)
+
+
+@contextmanager
+def _keeping_textures() -> Iterator[None]:
+    """Let the textures that a run trains and is measured on be loaded once, and go at its end."""
+    try:
+        yield
+    finally:
+        _textures.cache_clear()
+
+
+@lru_cache(maxsize=2)
+def _textures(
+    photos: tuple[Path, ...], sprites: tuple[Path, ...], device: torch.device
+) -> Textures:
+    """Return textures on a device, for as long as `_keeping_textures` says."""
+    textures = load_textures(photos, sprites)
+    return Textures(textures.photos.to(device), textures.sprites.to(device))
+
+
+def _validation(
+    device: torch.device, *, sets: dict[str, MakeSource], batch: int
+) -> dict[str, Callable[[], Source]]:
+    return {
+        name: partial(make, device, 0, 1, batch=batch, seed=VALIDATION_SEED)
+        for name, make in sets.items()
+    }
 
 
 def _pairs(
@@ -148,18 +180,7 @@ def preview(path: Path, make: MakeSource, device_name: str, seed: int) -> None:
     """
     check_image_suffix(path)
     check_writable(path)
-    renderer = make(find_device(device_name), 0, 1, batch=PREVIEW_PAIRS, seed=seed)
+    with _keeping_textures():
+        renderer = make(find_device(device_name), 0, 1, batch=PREVIEW_PAIRS, seed=seed)
     renderer.load(0)
-    batch = renderer.render()
-    images = batch.images[:, :3].flip(1).float().permute(0, 2, 3, 1).cpu().numpy()
-    known = torch.where(batch.valid > 0, batch.flow, torch.nan)
-    flows = known.permute(0, 2, 3, 1).contiguous().cpu().numpy()
-    cells: list[Image] = []
-    for i, flow in enumerate(flows):
-        frames = [(images[k] * 255).round().astype(np.uint8) for k in (i, PREVIEW_PAIRS + i)]
-        cells.append(np.concatenate([*frames, flow_to_color(flow)], axis=1))
-    height, width = cells[0].shape[:2]
-    size = (3 * PREVIEW_WIDTH, max(1, round(3 * PREVIEW_WIDTH * height / width)))
-    small = [cv2.resize(cell, size, interpolation=cv2.INTER_AREA) for cell in cells]
-    rows = [np.concatenate(small[i : i + 2], axis=1) for i in range(0, len(small), 2)]
-    write_image(path, np.concatenate(rows, axis=0).astype(np.uint8))
+    write_image(path, preview_sheet(renderer.render()))

@@ -99,6 +99,21 @@ class SceneSettings:
     compressed: float = 0.25
     """Share of scenes whose images have been through a codec of 8 x 8 blocks."""
 
+    @classmethod
+    def of_size(cls, height: int, width: int) -> "SceneSettings":
+        """Return settings for scenes of a size.
+
+        In scenes smaller than the usual ones things move less in proportion, or most of what is
+        seen in one frame would have left the other. In larger ones they move as far as usual.
+        """
+        share = min(1.0, height / cls.height, width / cls.width)
+        return cls(
+            height=height,
+            width=width,
+            typical_motion=share * cls.typical_motion,
+            largest_motion=share * cls.largest_motion,
+        )
+
 
 @dataclass(frozen=True)
 class Scenes:

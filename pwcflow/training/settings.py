@@ -44,7 +44,14 @@ class TrainSettings:
     graphs: bool = True
     """On a GPU, replay each step as CUDA graphs."""
     log_every: int = 100
+    tensorboard: bool = False
+    """Write what is logged for TensorBoard too."""
+    validate_every: int | None = None
+    """Steps between two measurements on the validation pairs; None for one before and one after."""
+    validation_batches: int = 16
+    """Of `batch` pairs each, in each validation set."""
     checkpoint_minutes: float = 5.0
+    """Time between two checkpoints; less in a short run, see `checkpoint_seconds`."""
     init: str | Path | None = None
     """Weights to start from, as `load_weights` takes them; None starts from scratch."""
     resume: bool = False
@@ -60,9 +67,11 @@ class TrainSettings:
         """
         if (self.steps is None) == (self.minutes is None):
             raise ValueError("give the length of the run in steps or in minutes, one of the two")
-        for name in ("batch", "height", "width", "devices", "log_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1: {getattr(self, name)}")
+        counts = ("batch", "height", "width", "devices", "log_every", "validate_every")
+        for name in (*counts, "validation_batches"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1: {value}")
         for name in ("steps", "minutes", "peak_lr", "clip", "q", "checkpoint_minutes"):
             value = getattr(self, name)
             if value is not None and not value > 0:
@@ -80,6 +89,12 @@ class TrainSettings:
         return self.output / "checkpoint.pt"
 
     @property
+    def checkpoint_seconds(self) -> float:
+        """Time between two checkpoints: at most a fifth of the run, if its minutes are given."""
+        minutes = self.checkpoint_minutes
+        return 60.0 * (minutes if self.minutes is None else min(minutes, self.minutes / 5))
+
+    @property
     def weights_path(self) -> Path:
         """Where the averaged weights are written at the end."""
         return self.output / "weights.safetensors"
@@ -88,6 +103,11 @@ class TrainSettings:
     def log_path(self) -> Path:
         """Where each interval leaves a line."""
         return self.output / "log.jsonl"
+
+    @property
+    def events_path(self) -> Path:
+        """The folder of TensorBoard's event files."""
+        return self.output / "tensorboard"
 
     def as_plain(self) -> dict[str, Any]:
         """Return the settings as plain values, for a file."""
@@ -112,6 +132,11 @@ class Summary:
     epe_px: float | None
     skipped: int
     """Steps whose gradient was not finite, which changed nothing, since the run was resumed."""
+    errors_before: dict[str, float]
+    """Mean end-point error in pixels by validation set, of the weights it began with; empty without
+    validation, and for a run that was resumed."""
+    errors: dict[str, float]
+    """The same at the last validation after some steps; empty if there was none."""
     checkpoint: Path
     weights: Path
     log: Path

@@ -1,13 +1,11 @@
 """Trains PWC-Net on pairs rendered on the fly, on one device or several."""
 
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
+from functools import partial
 
 import torch
-import torch.multiprocessing as mp
-from torch.multiprocessing.spawn import ProcessExitedException, start_processes
 
 from pwcflow.aligned import IMAGE_CHANNELS, IMAGE_GAP, AlignedPwcNet, align_state
 from pwcflow.device import find_device
@@ -22,19 +20,20 @@ from pwcflow.training.checkpoint import (
 from pwcflow.training.flat import flatten
 from pwcflow.training.initial import initial_weights
 from pwcflow.training.interruption import Interruption, catching_interruptions
-from pwcflow.training.log import RunLog
 from pwcflow.training.muon import FlatMuon
 from pwcflow.training.optimizer import AdamSettings, FlatAdamW
+from pwcflow.training.processes import run_processes
 from pwcflow.training.ranks import (
     Ranks,
     joined_by_environment,
-    joined_by_port,
-    open_store,
     started_by_torchrun,
 )
+from pwcflow.training.report import Report
 from pwcflow.training.schedule import Pace, one_cycle
 from pwcflow.training.settings import Outcome, Summary, TrainSettings
-from pwcflow.training.step import Renderer, Statistics, TrainingStep
+from pwcflow.training.step import Renderer, TrainingStep
+from pwcflow.training.tensorboard import import_tensorboard
+from pwcflow.training.validation import MakeRenderers, validate
 from pwcflow.weights import load_weights
 
 FAILURES_TOLERATED = 50
@@ -50,12 +49,22 @@ class DivergedError(PwcFlowError):
     """Training gives numbers that are not finite, and would go on so."""
 
 
-def train(settings: TrainSettings, make_renderer: MakeRenderer) -> Summary:
+def train(
+    settings: TrainSettings,
+    make_renderer: MakeRenderer,
+    make_validation: MakeRenderers | None = None,
+) -> Summary:
     """Train until the end of the settings, or until SIGINT or SIGTERM, and write the weights.
 
     Under torchrun this process is one of its group. Else, with several `devices`, a process is
-    started for each, and `make_renderer` must be picklable: a function of a module, or a `partial`
-    of one.
+    started for each, and what makes renderers must be picklable: a function of a module, or a
+    `partial` of one.
+
+    Args:
+        settings: the run.
+        make_renderer: makes what the pairs come from.
+        make_validation: makes the pairs that the averaged weights are measured on before the first
+            step, every `validate_every` steps, and when the run is finished; None for no such.
 
     Returns:
         what the run came to; its checkpoint, which can be resumed, and its weights are written.
@@ -68,15 +77,16 @@ def train(settings: TrainSettings, make_renderer: MakeRenderer) -> Summary:
         DeviceError: there are fewer devices.
     """
     _prepare_output(settings)
+    work = partial(_run, settings, make_renderer, make_validation)
     if started_by_torchrun():
         with joined_by_environment(settings.device) as ranks:
-            summary = _Run(settings, make_renderer, ranks).run()
+            summary = work(ranks)
     elif settings.devices > 1:
-        summary = _run_processes(settings, make_renderer)
+        summary = run_processes(settings.device, settings.devices, work)
     else:
         device = find_device(settings.device)
         with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
-            summary = _Run(settings, make_renderer, Ranks(device)).run()
+            summary = work(Ranks(device))
     if summary.outcome == "diverged":
         raise DivergedError(
             f"training diverged: the gradients of {FAILURES_TOLERATED} steps in a row were not "
@@ -85,10 +95,25 @@ def train(settings: TrainSettings, make_renderer: MakeRenderer) -> Summary:
     return summary
 
 
+def _run(
+    settings: TrainSettings,
+    make_renderer: MakeRenderer,
+    make_validation: MakeRenderers | None,
+    ranks: Ranks,
+) -> Summary:
+    return _Run(settings, make_renderer, make_validation, ranks).run()
+
+
 class _Run:
     """A run in one process, which may be one of several."""
 
-    def __init__(self, settings: TrainSettings, make_renderer: MakeRenderer, ranks: Ranks) -> None:
+    def __init__(
+        self,
+        settings: TrainSettings,
+        make_renderer: MakeRenderer,
+        make_validation: MakeRenderers | None,
+        ranks: Ranks,
+    ) -> None:
         self._settings = settings
         self._ranks = ranks
         network = _network(ranks.device)
@@ -103,32 +128,38 @@ class _Run:
         )
         minutes = settings.minutes
         self._pace = Pace(settings.steps, None if minutes is None else 60.0 * minutes)
-        self._log = RunLog(settings.log_path, echo=settings.echo) if ranks.rank == 0 else None
-        self._loss: float | None = None
-        self._epe: float | None = None
-        self._skipped = 0
+        self._told = Report(settings, ranks, self._step)
         self._saved_step: int | None = None
-        self._worst = 0.0
+        self._make_validation = make_validation
+        self._errors: dict[str, float] = {}
+        self._validated_step: int | None = None
 
     def run(self) -> Summary:
         """Make all steps, and write what a run leaves."""
         settings = self._settings
-        with catching_interruptions() as interruption, _benchmarking():
+        with closing(self._told), catching_interruptions() as interruption, _benchmarking():
             self._prepare()
+            if self._step == 0:
+                self._validate()
+            before = self._errors
             outcome = self._make_steps(interruption)
             seconds = self._elapsed()
             if self._ranks.rank == 0:
                 if self._saved_step != self._step:
                     self._save()
                 export_weights(self._optimizer.average(), settings.weights_path)
+            if outcome == "finished" and self._validated_step != self._step:
+                self._validate()
         return Summary(
             outcome=outcome,
             step=self._step,
             pairs=self._pairs,
             seconds=seconds,
-            loss=self._loss,
-            epe_px=self._epe,
-            skipped=self._skipped,
+            loss=self._told.loss,
+            epe_px=self._told.epe_px,
+            skipped=self._told.skipped,
+            errors_before=before,
+            errors=self._errors if self._validated_step else {},
             checkpoint=settings.checkpoint_path,
             weights=settings.weights_path,
             log=settings.log_path,
@@ -166,7 +197,7 @@ class _Run:
     def _make_steps(self, interruption: Interruption) -> Outcome:
         """Step until there is a reason to stop, and return it; the same in all processes."""
         first = self._step
-        self._reported, self._reported_at = self._step, time.monotonic()
+        self._told.begin(self._step)
         while (outcome := self._reason_to_stop(interruption, first)) is None:
             peak, warm_share = self._settings.peak_lr, self._settings.warm_share
             self._rate = one_cycle(self._pace.progress(self._step + 1), peak, warm_share)
@@ -175,10 +206,13 @@ class _Run:
             self._pairs += self._settings.batch * self._ranks.world
             if self._step % self._settings.log_every == 0:
                 self._report()
-            pause = 60.0 * self._settings.checkpoint_minutes
+            every = self._settings.validate_every
+            if every is not None and self._step % every == 0:
+                self._validate()
+            pause = self._settings.checkpoint_seconds
             if self._ranks.rank == 0 and time.monotonic() - self._last_save >= pause:
                 self._save()
-        if self._step > self._reported:
+        if self._step > self._told.told:
             self._report()
         return outcome
 
@@ -189,7 +223,7 @@ class _Run:
             self._pace.observe(self._step, elapsed)
             if stop:
                 return "interrupted"
-        if self._worst >= FAILURES_TOLERATED:
+        if self._told.failures >= FAILURES_TOLERATED:
             return "diverged"
         return "finished" if self._pace.progress(self._step) >= 1.0 else None
 
@@ -200,36 +234,29 @@ class _Run:
         self._renderer.load(self._step + 1)
 
     def _report(self) -> None:
-        """Read the statistics since the last report, which waits for the device, and log them."""
-        statistics, optimizer = self._work.statistics, self._optimizer
-        sums = statistics.sums.clone()
-        self._ranks.add_up([sums])
-        values = dict(zip(Statistics.NAMES, sums.tolist(), strict=True))
-        self._worst = statistics.worst.item()
-        statistics.clear()
-        self._loss = _mean(values["loss"], values["measured"])
-        self._epe = _mean(values["epe"], values["measured"])
-        skipped = round(values["skipped"] / self._ranks.world)
-        self._skipped += skipped
-        now = time.monotonic()
-        steps, seconds = self._step - self._reported, now - self._reported_at
-        self._reported, self._reported_at = self._step, now
-        if self._log is None:
-            return
-        self._log.write(
-            {
-                "step": self._step,
-                "pairs": self._pairs,
-                "seconds": self._elapsed(),
-                "pairs_per_second": steps * self._settings.batch * self._ranks.world / seconds,
-                "loss": self._loss,
-                "epe_px": self._epe,
-                "lr": self._rate,
-                "grad_norm": _mean(values["norm"], values["used"]),
-                "loss_scale": optimizer.scale.item(),
-                "skipped": skipped,
-            }
+        self._told.steps(
+            self._step,
+            self._work.statistics,
+            pairs=self._pairs,
+            seconds=self._elapsed(),
+            rate=self._rate,
+            scale=self._optimizer.scale.item(),
         )
+
+    def _validate(self) -> None:
+        """Measure the averaged weights on pairs that stay the same; the clock stands meanwhile."""
+        if self._make_validation is None or self._ranks.rank > 0:
+            return
+        began = time.monotonic()
+        batches = self._settings.validation_batches
+        weights, device = self._optimizer.average(), self._ranks.device
+        measured = validate(weights, self._make_validation, batches, device)
+        self._validated_step = self._step
+        self._errors = {name: result.epe_px for name, result in measured.items()}
+        seconds = time.monotonic() - began
+        self._started += seconds
+        self._last_save += seconds
+        self._told.validation(self._step, measured, seconds)
 
     def _elapsed(self) -> float:
         """Return how long the run has lasted, before it was resumed included."""
@@ -251,6 +278,8 @@ def _prepare_output(settings: TrainSettings) -> None:
     path = settings.checkpoint_path
     if path.exists() and not settings.resume:
         raise OutputError(f"{path} is of an earlier run; resume it, or choose another folder")
+    if settings.tensorboard:
+        import_tensorboard()
     make_folder(settings.output)
 
 
@@ -277,59 +306,6 @@ def _check_optimizer(settings: TrainSettings, checkpoint: Checkpoint) -> None:
             f"{settings.checkpoint_path} is of a run with the optimizer {before}; resume it with "
             f"that, not {settings.optimizer}, or give it as initial weights of another run"
         )
-
-
-def _run_processes(settings: TrainSettings, make_renderer: MakeRenderer) -> Summary:
-    """Run a process for each device, pass signals on to them, and return the first one's summary.
-
-    What goes wrong for a reason of the user's is raised as in one process.
-    """
-    store = open_store()
-    results = mp.get_context("spawn").SimpleQueue()
-    arguments = (settings, make_renderer, store.port, results)
-    processes = start_processes(  # type: ignore[no-untyped-call]
-        _work_as_one_of_several, arguments, settings.devices, join=False
-    )
-
-    def pass_on() -> None:
-        for process in processes.processes:
-            if process.is_alive():
-                process.terminate()
-
-    try:
-        with catching_interruptions(pass_on):
-            while not processes.join():
-                pass
-    except ProcessExitedException:
-        if results.empty():
-            raise
-    result = results.get()
-    if isinstance(result, PwcFlowError):
-        raise result
-    assert isinstance(result, Summary), "a process gives nothing else"
-    return result
-
-
-def _work_as_one_of_several(
-    rank: int,
-    settings: TrainSettings,
-    make_renderer: MakeRenderer,
-    port: int,
-    results: "mp.SimpleQueue[Summary | PwcFlowError]",
-) -> None:
-    torch.set_num_threads(max(1, torch.get_num_threads() // settings.devices))
-    try:
-        with joined_by_port(settings.device, rank, settings.devices, port) as ranks:
-            summary = _Run(settings, make_renderer, ranks).run()
-    except PwcFlowError as error:
-        results.put(error)
-        sys.exit(1)  # then the others, which may be waiting for this one, are ended
-    if rank == 0:
-        results.put(summary)
-
-
-def _mean(total: float, count: float) -> float | None:
-    return total / count if count else None
 
 
 @contextmanager

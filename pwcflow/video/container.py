@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from pwcflow.image_file.animation import gif_pictures
+
 _MP4_FIRST_BOXES = (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot")
 _EBML = b"\x1a\x45\xdf\xa3"
 _SEGMENT = b"\x18\x53\x80\x67"
 _PNG = b"\x89PNG\r\n\x1a\n"
-_GIF_IMAGE, _GIF_EXTENSION, _GIF_END = b",", b"!", b";"
 _LONGEST_PAYLOAD = 2**16  # only the beginning of a table of samples is of interest
 
 
@@ -52,10 +53,12 @@ def first_lost_frame(path: Path, frames: int, last: float, expected: int | None)
                 return frames - (frames > _avi_whole_pictures(file, size))
         if start[:4] == _EBML:
             return frames if _matroska_is_cut(file, size) else None
-        for signature, whole_pictures in ((b"GIF8", _gif_pictures), (_PNG, _png_pictures)):
-            if start.startswith(signature):
-                whole, ended = whole_pictures(file)
-                return None if ended else min(frames, whole)
+        if start.startswith(b"GIF8"):
+            _, whole, ended = gif_pictures(file)
+            return None if ended else min(frames, whole)
+        if start.startswith(_PNG):
+            whole, ended = _png_pictures(file)
+            return None if ended else min(frames, whole)
     return None
 
 
@@ -232,34 +235,6 @@ def _element(file: BinaryIO, start: int) -> tuple[bytes, int | None, int]:
     length = int.from_bytes(number, "big") & ((1 << 7 * size_bytes) - 1)
     unknown = length == (1 << 7 * size_bytes) - 1
     return head[:id_bytes], None if unknown else length, start + id_bytes + size_bytes
-
-
-def _gif_pictures(file: BinaryIO) -> tuple[int, bool]:
-    """Return (pictures that are there to their last byte, whether the end mark is)."""
-    flags = _read(file, 10, 1)
-    file.seek(13 + _gif_colors(flags))
-    pictures = 0
-    while kind := file.read(1):
-        if kind == _GIF_END:
-            return pictures, True
-        if kind == _GIF_IMAGE:
-            flags = file.read(9)[8:]
-            file.seek(_gif_colors(flags) + 1, os.SEEK_CUR)
-        elif kind == _GIF_EXTENSION:
-            file.seek(1, os.SEEK_CUR)
-        else:
-            break
-        while (length := file.read(1)) not in (b"", b"\0"):
-            file.seek(length[0], os.SEEK_CUR)
-        if not length:
-            break
-        pictures += kind == _GIF_IMAGE
-    return pictures, False
-
-
-def _gif_colors(flags: bytes) -> int:
-    """Return the bytes of the table of colours that some flags announce."""
-    return 3 << 1 + (flags[0] & 7) if flags and flags[0] & 0x80 else 0
 
 
 def _png_pictures(file: BinaryIO) -> tuple[int, bool]:

@@ -122,7 +122,7 @@ def pages_source(path: Path, selection: FrameSelection) -> FrameSource | None:
 def is_animation(start: bytes) -> bool:
     """Return whether an image file that begins so is an animated WebP or AVIF."""
     if start.startswith(b"RIFF") and start[8:16] == b"WEBPVP8X":
-        return bool(start[20] & _WEBP_ANIMATION)
+        return bool(start[20:21]) and bool(start[20] & _WEBP_ANIMATION)
     return start[4:12] == b"ftypavis"
 
 

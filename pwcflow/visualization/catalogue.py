@@ -3,6 +3,8 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
+import numpy as np
+
 from pwcflow.flow_file import Flow
 from pwcflow.scale import MaxFlow, one_scale
 from pwcflow.visualization import key as legend
@@ -96,6 +98,24 @@ def scale_for(flow: Flow, rule: MaxFlow | None, look: Look) -> float | None:
 def scale_settings(look: Look, rule: str) -> dict[str, Any]:
     """Return the settings of a look and the name of its scale's rule, as JSON holds them."""
     return {**look.settings(), "scale": rule if style_of(look).has_scale else None}
+
+
+def picture_size(look: Look, height: int, width: int) -> tuple[int, int]:
+    """Return height and width of the picture that `draw` makes of a flow of this size.
+
+    Raises:
+        ValueError: options do not go together.
+        OutputError: there is no room for a legend inside the picture.
+    """
+    style = style_of(look)
+    down, across = style.panels
+    size = down * height, across * width
+    place = look.legend or style.legend
+    if place == "none" or style.key is None:
+        return size
+    nothing = np.broadcast_to(np.float32(0), (height, width, 2))
+    key = style.key(Scene(flow=nothing), look, look.color_code().smallest_scale_px)
+    return (legend.size_inside if place == "inside" else legend.size_beside)(*size, key)
 
 
 def draw(scene: Scene, look: Look, scale_px: float | None) -> Picture:

@@ -18,4 +18,5 @@ SIDE = Style(
     options=wheel.WHEEL.options,
     needs=("frame",),
     key=wheel.wheel_key,
+    panels=(1, 2),
 )

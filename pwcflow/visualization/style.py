@@ -25,6 +25,8 @@ class Style:
         scale_tells: what is so at the scale, for a sentence that ends with a number of pixels.
         key: returns what explains a scene's picture; None for a style that has no legend.
         legend: where the legend is when nothing is asked for.
+        panels: how many pictures of the flow's size there are below, and how many beside each
+            other.
     """
 
     draw: Callable[[Scene, Look, float], Picture]
@@ -35,6 +37,7 @@ class Style:
     scale_tells: str = "fully saturated at"
     key: Callable[[Scene, Look, float], Key] | None = None
     legend: LegendPlace = "none"
+    panels: tuple[int, int] = (1, 1)
 
     @property
     def parts(self) -> tuple[str, ...]:

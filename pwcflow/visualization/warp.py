@@ -69,4 +69,5 @@ WARP = Style(
     options=frozenset({"unknown"}),
     needs=("frame", "second"),
     has_scale=False,
+    panels=(2, 2),
 )

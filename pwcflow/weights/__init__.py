@@ -1,39 +1,33 @@
-"""The network's weights, from a name or a file, under our names and checked against the network."""
+"""The network's weights, from a name or a file, under our names and checked against the network.
 
-import os
+Which ones a name means is told without PyTorch; loading them takes it.
+"""
+
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from torch import Tensor
-
-from pwcflow.errors import WeightsError
 from pwcflow.weights.catalogue import CHECKPOINTS, Checkpoint
-from pwcflow.weights.download import fetch
-from pwcflow.weights.files import load_tensors, sha256_of
-from pwcflow.weights.layouts import rename
+from pwcflow.weights.identity import (
+    Provenance,
+    described,
+    file_of,
+    given_file,
+    named_checkpoint,
+    provenance_of,
+)
 
-__all__ = ["CHECKPOINTS", "Checkpoint", "Provenance", "Weights", "load_weights"]
+if TYPE_CHECKING:
+    from torch import Tensor
 
-
-@dataclass(frozen=True)
-class Provenance:
-    """Where weights come from, so that a result can say what made it."""
-
-    name: str
-    """The checkpoint's name, or the path of its file where it has none."""
-    sha256: str
-    """Of the whole file."""
-    licence: str | None = None
-    """One sentence; None for a file not known here."""
-    trained_on: str | None = None
-    """The data sets; None for a file not known here."""
+__all__ = ["CHECKPOINTS", "Checkpoint", "Provenance", "Weights", "load_weights", "provenance_of"]
 
 
 @dataclass(frozen=True)
 class Weights:
     """Weights and where they come from."""
 
-    state: dict[str, Tensor]
+    state: "dict[str, Tensor]"
     """`PwcNet`'s state dict, float32, on the CPU."""
     provenance: Provenance
 
@@ -51,27 +45,16 @@ def load_weights(name_or_path: str | Path, *, quiet: bool = False) -> Weights:
         WeightsError: there is no such name or file, the file is damaged or of another network, or
             the download failed.
     """
-    checkpoint = CHECKPOINTS.get(name_or_path) if isinstance(name_or_path, str) else None
-    if checkpoint:
-        path = _file_of(checkpoint, quiet=quiet)
+    from pwcflow.weights.download import fetch
+    from pwcflow.weights.files import load_tensors
+    from pwcflow.weights.layouts import rename
+
+    checkpoint = named_checkpoint(name_or_path)
+    if checkpoint is None:
+        path = given_file(name_or_path)
+    elif checkpoint.url:
+        path = fetch(checkpoint, quiet=quiet)
     else:
-        path = Path(os.path.expanduser(name_or_path))  # noqa: PTH111 - leaves an unknown ~user be
-        if not os.path.exists(path):  # noqa: PTH110 - False, not an error, for what cannot be a path
-            raise WeightsError(
-                f"there are no weights '{name_or_path}': no checkpoint has this name and no file "
-                f"this path; the names are {', '.join(CHECKPOINTS)}"
-            )
+        path = file_of(checkpoint)
     state = rename(load_tensors(path), path)
-    sha256 = sha256_of(path)
-    if checkpoint is None:
-        checkpoint = next((known for known in CHECKPOINTS.values() if known.matches(sha256)), None)
-    if checkpoint is None:
-        return Weights(state, Provenance(str(name_or_path), sha256))
-    provenance = Provenance(checkpoint.name, sha256, checkpoint.licence, checkpoint.trained_on)
-    return Weights(state, provenance)
-
-
-def _file_of(checkpoint: Checkpoint, *, quiet: bool) -> Path:
-    if not checkpoint.url:
-        return Path(__file__).with_name(checkpoint.file_name)
-    return fetch(checkpoint, quiet=quiet)
+    return Weights(state, described(name_or_path, checkpoint, path))

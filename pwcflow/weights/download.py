@@ -5,7 +5,6 @@ It is checked against its publisher's SHA-256, where there is one, and always fo
 
 import http.client
 import logging
-import os
 import sys
 from hashlib import sha256
 from pathlib import Path
@@ -17,6 +16,7 @@ from tqdm import tqdm
 
 from pwcflow.atomic_file import replacing
 from pwcflow.errors import OutputError, WeightsError, reason_of
+from pwcflow.weights.cache import cache_folder
 from pwcflow.weights.catalogue import Checkpoint
 from pwcflow.weights.files import is_web_page, load_tensors
 
@@ -58,30 +58,6 @@ def fetch(checkpoint: Checkpoint, *, quiet: bool = False) -> Path:
             "set PWCFLOW_CACHE to a folder with room that can be written"
         ) from error
     return target
-
-
-def cache_folder() -> Path:
-    """Return the folder downloads are kept in: PWCFLOW_CACHE, else the platform's usual place.
-
-    Raises:
-        WeightsError: it is in a home folder, and that is unknown.
-    """
-    folder = os.environ.get("PWCFLOW_CACHE") or _platform_cache()
-    expanded = os.path.expanduser(folder)  # noqa: PTH111 - leaves an unknown home be
-    if expanded.startswith("~"):
-        raise WeightsError(
-            f"cannot keep weights in the cache {folder}: this home folder is unknown; "
-            "set PWCFLOW_CACHE to a folder with room that can be written"
-        )
-    return Path(expanded)
-
-
-def _platform_cache() -> str:
-    if sys.platform == "win32":
-        return f"{os.environ.get('LOCALAPPDATA') or '~/AppData/Local'}/pwcflow/Cache"
-    if sys.platform == "darwin":
-        return "~/Library/Caches/pwcflow"
-    return f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/pwcflow"
 
 
 def _download(checkpoint: Checkpoint, file: BinaryIO, target: Path, quiet: bool) -> None:

@@ -5,7 +5,6 @@ servers answer with a page where a file was asked for.
 """
 
 import argparse
-import hashlib
 import pickle
 import re
 import warnings
@@ -64,15 +63,6 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
     else:
         raise _not_a_checkpoint(path, "its first bytes are of no format known")
     return _network_in(content, path)
-
-
-def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file, in hexadecimal."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def is_web_page(head: bytes) -> bool:

@@ -1,12 +1,12 @@
-"""The commands `estimate` and `video`."""
+"""The command `video`."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from pwcflow.cli.console import fail_for, friendly_errors, import_torch, tell
+from pwcflow.cli.console import fail_for, friendly_errors, tell
+from pwcflow.cli.loading import estimator_loader, maker_finder
 from pwcflow.cli.look import (
     BackgroundOption,
     GammaOption,
@@ -17,7 +17,6 @@ from pwcflow.cli.look import (
     PaletteOption,
     SpacingOption,
     StyleOption,
-    TruthOption,
     UnknownOption,
     chosen_look,
     scale_told,
@@ -43,24 +42,6 @@ from pwcflow.cli.selection import (
 )
 from pwcflow.errors import OutputError
 
-if TYPE_CHECKING:
-    from pwcflow.estimator import FlowEstimator
-
-ESTIMATE_EXAMPLES = """\b
-Examples:
-  pwcflow estimate one.png two.png -o flow.flo
-  pwcflow estimate one.png two.png --viz flow.png --max-flow 20 --legend inside
-\b
-  In other styles: pwcflow estimate one.png two.png --viz out.png with
-  --style arrows --spacing 40            # arrows over the frame
-  --style streamlines                    # for smooth fields
-  --style heat --max-flow 20             # the speed alone
-  --style overlay --opacity 0.5          # colours over the frame
-  --style side --palette colorblind      # frame and flow
-  --style warp                           # warped back, and differences
-  --style occlusion                      # what disappears
-  --style error --truth true.flo         # in KITTI's colours
-"""
 VIDEO_EXAMPLES = """\b
 Examples:
   pwcflow video clip.mp4 -o flows
@@ -68,6 +49,8 @@ Examples:
   pwcflow video frames/ --flo flows --viz flow.mp4 --fps 30
   pwcflow video clip.mp4 -o flows --start 12.5s --end 20s --step 2 --max-side 1024
   pwcflow video frames/%04d.png -o flows
+  pwcflow video clip.mp4 -o kitti --to png
+  pwcflow video clip.mp4 -o flow.gif --max-side 480 --end 100
   pwcflow video camera:0 -o flow.mp4 --end 300
   pwcflow video clips/ "more/**/*.avi" @list.txt -o flows
 \b
@@ -82,81 +65,6 @@ Examples:
   For the styles error and occlusion see pwcflow visualize.
 """
 # readable=False: what cannot be read is told by whoever reads it, in one line.
-
-
-def estimate(
-    first: Annotated[
-        Path, typer.Argument(metavar="FIRST", readable=False, help="The first image.")
-    ],
-    second: Annotated[
-        Path,
-        typer.Argument(
-            metavar="SECOND", readable=False, help="The image after it, of the same size."
-        ),
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            readable=False,
-            help="Flow file: .flo, .npz, KITTI .png or another. Its folder must be there.",
-        ),
-    ] = None,
-    viz: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            readable=False,
-            help="Colour image of the flow. Its folder must be there.",
-        ),
-    ] = None,
-    style: StyleOption = None,
-    max_flow: MaxFlowOption = None,
-    palette: PaletteOption = None,
-    background: BackgroundOption = None,
-    gamma: GammaOption = None,
-    noise_floor: NoiseFloorOption = None,
-    unknown: UnknownOption = None,
-    legend: LegendOption = None,
-    spacing: SpacingOption = None,
-    opacity: OpacityOption = None,
-    truth: TruthOption = None,
-    weights: WeightsOption = "default",
-    device: DeviceOption = "auto",
-    precision: PrecisionOption = "fp32",
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Write the flow that carries FIRST onto SECOND."""
-    if not (output or viz):
-        raise typer.BadParameter("give -o FLOW, --viz IMAGE, or both")
-    with friendly_errors(quiet):
-        look = chosen_look(
-            without=None if viz else "a colour image",
-            max_flow=max_flow, parts=("frame", "second", "backward"), beside={"truth": truth},
-            style=style, palette=palette, background=background, gamma=gamma,
-            noise_floor=noise_floor, unknown=unknown, legend=legend, spacing=spacing,
-            opacity=opacity,
-        )  # fmt: skip
-        from pwcflow.pipeline import estimate_pair
-
-        summary = estimate_pair(
-            _loader(weights, device, precision, quiet),
-            first,
-            second,
-            output=output,
-            viz=viz,
-            max_flow=max_flow,
-            look=look,
-            truth=truth,
-        )
-        files = " and ".join(str(path) for path in (output, viz) if path)
-        size = f"{summary['width']} x {summary['height']} pixels"
-        motion = f"largest motion {summary['largest_motion_px']} px"
-        told = f"{files}: {size}, {motion}{scale_told(summary)}"
-        tell(told, summary, quiet=quiet, as_json=as_json)
 
 
 def video(
@@ -183,7 +91,7 @@ def video(
     flo: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", readable=False, help="Folder for .flo files, made where missing."
+            metavar="DIR", readable=False, help="Folder for flow files, made where missing."
         ),
     ] = None,
     viz: Annotated[
@@ -191,8 +99,8 @@ def video(
         typer.Option(
             metavar="FILE",
             readable=False,
-            help="Colour video. Its folder must be there. Of many videos: a folder with one "
-            "flow.mp4 for each.",
+            help="Colour video, or GIF or WebP. Its folder must be there. Of many videos: a folder "
+            "with one flow.mp4 for each.",
         ),
     ] = None,
     lists: Annotated[
@@ -204,11 +112,18 @@ def video(
             help="Inputs, one a line; # begins a comment. Repeatable.",
         ),
     ] = None,
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="FORMAT",
+            help="That of the flow files: flo, png (KITTI), npy, npz (compressed), pfm, flo5, exr.",
+        ),
+    ] = "flo",
     overwrite: Annotated[
         bool,
         typer.Option(
             "--overwrite",
-            help="Remove numbered .flo files that the folder holds, and begin anew.",
+            help="Remove flow files of an earlier run that the folder holds, and begin anew.",
         ),
     ] = False,
     style: StyleOption = None,
@@ -259,8 +174,9 @@ def video(
         raw=raw, reader=reader,
     )  # fmt: skip
     with friendly_errors(quiet):
+        from pwcflow.flow_file import FLOW_SUFFIXES
         from pwcflow.video_list import find_videos, single_video
-        from pwcflow.video_sink import VideoOutputs
+        from pwcflow.video_outputs import VideoOutputs
 
         names = [str(path) for path in inputs or []]
         source = single_video(names, lists or [])
@@ -269,6 +185,12 @@ def video(
             raise typer.BadParameter("--max-flow and --fps are for a colour video; give --viz FILE")
         if overwrite and source and not folder:
             raise typer.BadParameter("--overwrite is for a folder of flows; give --flo DIR")
+        suffix = f".{to.lower().removeprefix('.')}"
+        if suffix not in FLOW_SUFFIXES:
+            known = " ".join(known[1:] for known in FLOW_SUFFIXES)
+            raise typer.BadParameter(f"--to is one of {known}, not {to}")
+        if suffix != ".flo" and not folder:
+            raise typer.BadParameter("--to is for a folder of flows; give --flo DIR")
         look = chosen_look(
             without=None if movie else "a colour video",
             max_flow=max_flow, parts=("frame", "second"),
@@ -277,36 +199,35 @@ def video(
             opacity=opacity,
         )  # fmt: skip
         outputs = VideoOutputs(
-            folder=folder, overwrite=overwrite, viz=movie, max_flow=max_flow, look=look, fps=fps
+            folder=folder,
+            suffix=suffix,
+            overwrite=overwrite,
+            viz=movie,
+            max_flow=max_flow,
+            look=look,
+            fps=fps,
         )
-        load = _loader(weights, device, precision, quiet)
+        load = estimator_loader(weights, device, precision, quiet)
+        find = maker_finder(weights, precision)
         if source:
             from pwcflow.pipeline import estimate_video
 
-            summary = estimate_video(load, source, outputs, selection=selection, progress=not quiet)
+            summary = estimate_video(
+                load, source, outputs, selection=selection, find_maker=find, progress=not quiet
+            )
             tell(_video_told(summary, outputs), summary, quiet=quiet, as_json=as_json)
             return
         from pwcflow.many_videos import estimate_videos
 
         videos = find_videos(names, lists or [], filter(None, (folder, movie)))
-        summary = estimate_videos(load, videos, outputs, selection=selection, progress=not quiet)
+        summary = estimate_videos(
+            load, videos, outputs, selection=selection, find_maker=find, progress=not quiet
+        )
         counts = ", ".join(f"{summary[name]} {name}" for name in ("done", "skipped", "failed"))
         number = summary["videos"]
         told = f"{outputs}: {number} {'video' if number == 1 else 'videos'}, {counts}"
         tell(told, summary, quiet=quiet, as_json=as_json)
         fail_for([one["reason"] for one in summary["results"] if one["outcome"] == "failed"])
-
-
-def _loader(
-    weights: str, device: str, precision: str, quiet: bool
-) -> Callable[[], "FlowEstimator"]:
-    def load() -> "FlowEstimator":
-        import_torch()
-        from pwcflow.estimator import FlowEstimator
-
-        return FlowEstimator(weights, device, precision, quiet=quiet)
-
-    return load
 
 
 def _video_outputs(

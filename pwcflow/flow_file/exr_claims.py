@@ -1,0 +1,98 @@
+"""What an OpenEXR file of motion claims, checked: the library would make room for anything."""
+
+import struct
+from pathlib import Path
+from typing import BinaryIO
+
+from pwcflow.errors import FlowFileError
+from pwcflow.exr_header import (
+    MAGIC,
+    ExrCutShortError,
+    ExrDamagedError,
+    ExrDeepError,
+    ExrPart,
+    parts_of,
+)
+from pwcflow.flow_file.checks import (
+    check_deflated,
+    check_length,
+    check_sides,
+    cut_short,
+    damaged,
+    size_of,
+)
+
+CHANNELS = {
+    "forward": ("forward.u", "forward.v"),
+    "backward": ("backward.u", "backward.v"),
+}
+"""The names of u and v in each direction."""
+_MOTION_CHANNELS = {name for pair in CHANNELS.values() for name in pair}
+_LONGEST_HEADER = 1 << 22  # previews and the tables of mattes are in it
+_MAX_PIXELS = 1 << 28
+_MAX_EMPTY_PIXELS = 1 << 25  # that may be displayed around the data; a frame of 8K has fewer
+_BYTES = {1: 2, 2: 4}  # half and float; 0 is unsigned integers
+# How many rows a block of each compression holds: none, RLE, ZIPS, ZIP, PIZ, PXR24, B44, B44A, DWAA
+# and DWAB. Those after are newer; they are left to the library.
+_ROWS = (1, 1, 1, 16, 32, 16, 32, 32, 32, 256)
+_DEFLATED = (1, 2, 3, 5)  # RLE packs less than zlib
+
+
+def checked_parts(path: Path, file: BinaryIO) -> list[ExrPart]:
+    """Return what a file holds, of one part or of several; `FlowFileError` for damage."""
+    data = file.read(_LONGEST_HEADER)
+    size = size_of(file)
+    if data[:4] != MAGIC[: len(data)] or not data:
+        raise FlowFileError(
+            f"{path} is not an OpenEXR file: its first four bytes are others; "
+            "check where it came from"
+        )
+    try:
+        return parts_of(data)
+    except ExrCutShortError as error:
+        raise cut_short(path, str(error), size) from error
+    except ExrDamagedError as error:
+        raise damaged(path, error) from error
+    except ExrDeepError as error:
+        raise FlowFileError(f"{path} holds deep pixels, which no flow has; save it flat") from error
+
+
+def check_sizes(path: Path, part: ExrPart, file: BinaryIO, size: int) -> None:
+    """Raise unless the file can hold the pixels that a part claims, and has all its blocks."""
+    _, _, width, height = part.data
+    _, _, shown_width, shown_height = part.display
+    check_sides(path, width, height)
+    check_sides(path, shown_width, shown_height)
+    claim = f"{width} x {height} pixels"
+    if width * height > _MAX_PIXELS:
+        raise damaged(path, f"its header says {claim}, and {_MAX_PIXELS} is the most")
+    if shown_width * shown_height > max(width * height, _MAX_EMPTY_PIXELS):
+        around = f"{shown_width} x {shown_height} pixels around {claim}"
+        raise damaged(path, f"its header says {around}, and {_MAX_EMPTY_PIXELS} is the most")
+    for name, (kind, across, down) in part.channels.items():
+        if name in _MOTION_CHANNELS and (kind not in _BYTES or (across, down) != (1, 1)):
+            raise FlowFileError(
+                f"{path}: its channel {name} holds integers or fewer pixels than the image; "
+                "save it as half or float at full size"
+            )
+    raw = height * width * sum(_BYTES.get(kind, 4) for kind, _, _ in part.channels.values())
+    if part.compression in _DEFLATED:
+        check_deflated(path, claim, raw, size)
+    elif part.compression == 0 and raw > size:
+        check_length(path, claim, raw, size)
+    if part.tile is None and not part.is_one_of_several and part.compression < len(_ROWS):
+        _check_blocks(path, file, part, -(-height // _ROWS[part.compression]), size)
+
+
+def _check_blocks(path: Path, file: BinaryIO, part: ExrPart, blocks: int, size: int) -> None:
+    """Raise unless each block of rows lies in the file, of a single part."""
+    if part.table + 8 * blocks > size:
+        raise cut_short(path, f"its {blocks} blocks need {part.table + 8 * blocks} bytes", size)
+    file.seek(part.table)
+    for (position,) in struct.iter_unpack("<Q", file.read(8 * blocks)):
+        if not part.table + 8 * blocks <= position <= size - 8:
+            raise cut_short(path, f"a block of its pixels is to be at {position}", size)
+        file.seek(position + 4)
+        (length,) = struct.unpack("<i", file.read(4))
+        if length < 0 or position + 8 + length > size:
+            raise cut_short(path, f"a block of its pixels ends at {position + 8 + length}", size)

@@ -1,0 +1,183 @@
+"""The frames of a video in, their flows out."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from itertools import chain, islice
+from pathlib import Path
+
+from pwcflow.atomic_file import check_writable
+from pwcflow.earlier_run import EarlierRun, find_earlier_run
+from pwcflow.errors import OutputError, PwcFlowError, VideoError
+from pwcflow.flow_file import check_flow_suffix
+from pwcflow.folder_lock import locked_folder
+from pwcflow.frame_selection import ALL_FRAMES, FrameSelection
+from pwcflow.frames_at_hand import FramesAtHand
+from pwcflow.image_file import IMAGE_SUFFIXES, Image
+from pwcflow.outputs import check_folder, check_nothing_lost
+from pwcflow.overlap import prefetch
+from pwcflow.pipeline.summary import LoadEstimator, Summary, provenance, rounded, shown, text
+from pwcflow.progress import progress_bar
+from pwcflow.provenance import Maker, Record
+from pwcflow.video import FrameSource, open_frames
+from pwcflow.video_outputs import VideoOutputs
+from pwcflow.video_sink import VideoSink
+from pwcflow.video_writer import check_video_suffix
+
+FindMaker = Callable[[], Maker | None]
+
+
+def estimate_video(
+    load_estimator: LoadEstimator,
+    video: Path,
+    outputs: VideoOutputs,
+    *,
+    selection: FrameSelection = ALL_FRAMES,
+    find_maker: FindMaker = lambda: None,
+    progress: bool = False,
+    label: str = "",
+) -> Summary:
+    """Write the flow between each two consecutive frames of a video.
+
+    Frames are read, encoded once and forgotten one after the other: memory does not grow with the
+    length. Threads read a few frames ahead of the network and write its flows behind it. Each flow
+    file is named by the number of its pair's first frame, from 0.
+
+    A folder with flow files of the same input, weights and precision is gone on with: nothing is
+    done when it is complete, and flows that are there are not computed again. A colour video is
+    made anew, of the flow files.
+
+    Args:
+        load_estimator: returns the estimator to use.
+        video: what `open_frames` takes, such as a video file or a folder of frames.
+        outputs: what to write.
+        selection: which frames are taken, and at what size.
+        find_maker: tells of the estimator what decides whether all is done, if that can be known
+            without loading it.
+        progress: show a progress bar on stderr.
+        label: what stands before the bar.
+
+    Raises:
+        VideoError: the video has fewer than two frames, or a frame or its flow is unusable; what
+            came before is kept.
+        OutputError: an output cannot be written, or holds flows of something else.
+        FolderInUseError: another process writes into the folder.
+        KeyboardInterrupt: of an interruption; what was finished is kept, and its text says so.
+    """
+    _check_outputs(outputs, video)
+    started = time.monotonic()
+    with ExitStack() as locks:
+        for folder in outputs.folders():
+            locks.enter_context(locked_folder(folder))
+        earlier = find_earlier_run(outputs, video, selection)
+        if earlier.record:
+            earlier.check(find_maker() or load_estimator())
+        if earlier.record and earlier.is_done():
+            summary = _summary_of(earlier.record, shows=outputs.viz is not None)
+        else:
+            summary = _estimate_rest(load_estimator, earlier, progress, label)
+    return {
+        "video": str(video),
+        **summary,
+        "flow_folder": text(outputs.folder),
+        "viz": text(outputs.viz),
+        "seconds": rounded(time.monotonic() - started),
+    }
+
+
+def _estimate_rest(
+    load_estimator: LoadEstimator, earlier: EarlierRun, progress: bool, label: str
+) -> Summary:
+    """Compute the flows that are not there yet, and write all that is missing."""
+    with ExitStack() as stack:
+        source = stack.enter_context(open_frames(earlier.video, earlier.selection))
+        (height, width), frames = _two_or_more(source)
+        kept = earlier.usable_flows(height, width)
+        # before there are threads, which it outlives
+        sink = stack.enter_context(VideoSink(earlier.outputs, source, kept, height, width))
+        frames = stack.enter_context(closing(prefetch(frames)))
+        estimator = load_estimator()
+        sink.record = earlier.new_record(estimator, height, width, kept)
+        pairs = (source.expected_frames or 1) - 1
+        bar = stack.enter_context(progress_bar(pairs, progress, unit="pair", label=label))
+        stack.callback(lambda: bar.update(sink.flows - bar.n))  # of the flows written last
+        at_hand = FramesAtHand(frames) if sink.needs_frames else None
+        rest = at_hand.beyond() if at_hand else islice(frames, kept, None)
+        expected = None if source.expected_frames is None else source.expected_frames - kept
+        flows = stack.enter_context(closing(estimator.flows(rest, expected)))
+        try:
+            for flow in chain(sink.kept_flows(), flows):
+                sink.write(flow, *(at_hand.pair() if at_hand else ()))
+                bar.update(sink.flows - bar.n)
+            sink.finish()
+        except OutputError:
+            raise
+        except PwcFlowError as error:
+            sink.finish()
+            sink.write_record(source)
+            raise VideoError(f"{error}; {sink.kept()}") from error
+        except KeyboardInterrupt:
+            sink.finish()
+            sink.write_record(source)
+            raise KeyboardInterrupt(sink.kept_for_later()) from None
+    sink.write_record(source, complete=True)  # the colour video is on its place only now
+    return {
+        "outcome": "done",
+        "frames": sink.flows + 1,
+        "flows": sink.flows,
+        "flows_kept": kept,
+        **shown(earlier.outputs.viz_settings()),
+        "max_flow_px": rounded(sink.scale_px),
+        "width": width,
+        "height": height,
+        **provenance(estimator),
+    }
+
+
+def _check_outputs(outputs: VideoOutputs, video: Path) -> None:
+    viz = outputs.viz
+    if viz:
+        check_video_suffix(viz)
+    if outputs.folder:
+        check_flow_suffix(outputs.folder / f"000000{outputs.suffix}")
+        if outputs.suffix in IMAGE_SUFFIXES and outputs.folder.resolve() == video.resolve():
+            raise OutputError(
+                f"cannot write {outputs.suffix} into {video}: flows would be taken for frames "
+                "there; choose another folder"
+            )
+    check_nothing_lost([viz], [video])
+    for own in outputs.folders():
+        check_folder(own, "flow files go into a folder", any_name=outputs.own_folders)
+    if viz and viz.parent not in outputs.folders():  # which may have to be made
+        check_writable(viz)
+
+
+def _two_or_more(source: FrameSource) -> tuple[tuple[int, int], Iterator[Image]]:
+    """Return height and width, and the frames of a source, the first two of which are read."""
+    frames = iter(source)
+    first_two = list(islice(frames, 2))
+    if len(first_two) < 2:
+        raise VideoError(f"{source.path} has one frame only; flow needs two")
+    height, width = first_two[0].shape[:2]
+    return (height, width), chain(first_two, frames)
+
+
+def _summary_of(record: Record, *, shows: bool) -> Summary:
+    """Return the summary of what was complete before, with or without its colour video."""
+    viz, weights = record.get("viz") if shows else None, record["weights"]
+    scale = viz.get("max_flow_px") if isinstance(viz, dict) else None
+    return {
+        "outcome": "skipped",
+        "reason": "it is complete",
+        "frames": record.get("frames"),
+        "flows": record.get("flows"),
+        "flows_kept": record.get("flows"),
+        **shown(viz),
+        "max_flow_px": rounded(scale),
+        "width": record.get("width"),
+        "height": record.get("height"),
+        "weights": weights.get("name"),
+        "weights_sha256": weights.get("sha256"),
+        "device": record.get("device"),
+        "precision": record.get("precision"),
+    }

@@ -1,0 +1,69 @@
+"""A process for each device of this machine, working together."""
+
+import sys
+from collections.abc import Callable
+from typing import TypeVar
+
+import torch
+import torch.multiprocessing as mp
+from torch.multiprocessing.spawn import ProcessExitedException, start_processes
+
+from pwcflow.errors import PwcFlowError
+from pwcflow.training.interruption import catching_interruptions
+from pwcflow.training.ranks import Ranks, joined_by_port, open_store
+
+Result = TypeVar("Result")
+
+
+def run_processes(device: str, count: int, work: Callable[[Ranks], Result]) -> Result:
+    """Run processes, pass signals on to them, and return the first one's result.
+
+    What goes wrong for a reason of the user's is raised as in one process.
+
+    Args:
+        device: what `--device` says; see `ranks.device_of`.
+        count: number of processes.
+        work: what each does; must be picklable, and so must its result.
+    """
+    store = open_store()
+    results = mp.get_context("spawn").SimpleQueue()
+    arguments = (device, count, work, store.port, results)
+    processes = start_processes(  # type: ignore[no-untyped-call]
+        _work_as_one_of_several, arguments, count, join=False
+    )
+
+    def pass_on() -> None:
+        for process in processes.processes:
+            if process.is_alive():
+                process.terminate()
+
+    try:
+        with catching_interruptions(pass_on):
+            while not processes.join():
+                pass
+    except ProcessExitedException:
+        if results.empty():
+            raise
+    result: Result | PwcFlowError = results.get()
+    if isinstance(result, PwcFlowError):
+        raise result
+    return result
+
+
+def _work_as_one_of_several(
+    rank: int,
+    device: str,
+    count: int,
+    work: Callable[[Ranks], Result],
+    port: int,
+    results: "mp.SimpleQueue[Result | PwcFlowError]",
+) -> None:
+    torch.set_num_threads(max(1, torch.get_num_threads() // count))
+    try:
+        with joined_by_port(device, rank, count, port) as ranks:
+            result = work(ranks)
+    except PwcFlowError as error:
+        results.put(error)
+        sys.exit(1)  # then the others, which may be waiting for this one, are ended
+    if rank == 0:
+        results.put(result)

@@ -1,0 +1,120 @@
+"""What a run tells while it goes on: to its log, to TensorBoard, and to its summary."""
+
+import time
+from collections.abc import Mapping
+
+from pwcflow.training.log import RunLog
+from pwcflow.training.ranks import Ranks
+from pwcflow.training.settings import TrainSettings
+from pwcflow.training.step import Statistics
+from pwcflow.training.tensorboard import EventFile
+from pwcflow.training.validation import Measured
+
+
+class Report:
+    """Tells of each interval of steps and of each validation; only the first process writes."""
+
+    def __init__(self, settings: TrainSettings, ranks: Ranks, step: int) -> None:
+        """Open what is written to; `step` is the one that the run begins or goes on at.
+
+        Raises:
+            OutputError: the log or an event file cannot be written.
+        """
+        self._batch, self._ranks = settings.batch * ranks.world, ranks
+        self._log: RunLog | None = None
+        self._events: EventFile | None = None
+        if ranks.rank == 0:
+            self._log = RunLog(settings.log_path, echo=settings.echo)
+            if settings.tensorboard:
+                self._events = EventFile(
+                    settings.events_path, resumed_at=step if settings.resume else None
+                )
+        self.loss: float | None = None
+        """Mean over the last interval; None before there was one."""
+        self.epe_px: float | None = None
+        self.skipped = 0
+        """Steps whose gradient was not finite, so far."""
+        self.failures = 0.0
+        """The most steps in a row, up to the last report, whose gradient was not finite."""
+        self.begin(step)
+
+    def begin(self, step: int) -> None:
+        """Let the first interval begin now."""
+        self.told = step
+        """The step up to which all has been told."""
+        self._told_at = time.monotonic()
+
+    def steps(
+        self,
+        step: int,
+        statistics: Statistics,
+        *,
+        pairs: int,
+        seconds: float,
+        rate: float,
+        scale: float,
+    ) -> None:
+        """Read the statistics since the last report, which waits for the device, and tell them.
+
+        Args:
+            step: steps made.
+            statistics: of the interval; begun anew.
+            pairs: pairs seen, by all devices.
+            seconds: how long the run has lasted.
+            rate: the learning rate of the last step.
+            scale: what the loss is multiplied by.
+        """
+        sums = statistics.sums.clone()
+        self._ranks.add_up([sums])
+        values = dict(zip(Statistics.NAMES, sums.tolist(), strict=True))
+        self.failures = statistics.worst.item()
+        statistics.clear()
+        self.loss = _mean(values["loss"], values["measured"])
+        self.epe_px = _mean(values["epe"], values["measured"])
+        skipped = round(values["skipped"] / self._ranks.world)
+        self.skipped += skipped
+        now = time.monotonic()
+        line = {
+            "step": step,
+            "pairs": pairs,
+            "seconds": seconds,
+            "pairs_per_second": (step - self.told) * self._batch / (now - self._told_at),
+            "loss": self.loss,
+            "epe_px": self.epe_px,
+            "lr": rate,
+            "grad_norm": _mean(values["norm"], values["used"]),
+            "loss_scale": scale,
+            "skipped": skipped,
+        }
+        self.told, self._told_at = step, now
+        self._tell("training", line)
+
+    def validation(self, step: int, measured: Mapping[str, Measured], seconds: float) -> None:
+        """Tell how the averaged weights do, which took some seconds that count for no interval."""
+        self._told_at += seconds
+        line: dict[str, object] = {"step": step}
+        for name, result in measured.items():
+            line[f"{name}_epe_px"] = result.epe_px
+            line[f"{name}_motion_px"] = result.motion_px
+        self._tell("validation", line)
+        if self._events:
+            for name, result in measured.items():
+                self._events.add_picture("validation", name, result.sheet, step)
+
+    def close(self) -> None:
+        """Write what is left."""
+        if self._events:
+            self._events.close()
+
+    def _tell(self, group: str, line: dict[str, object]) -> None:
+        if self._log:
+            self._log.write(line)
+        if self._events:
+            numbers = {name: value for name, value in line.items() if name != "step"}
+            step = line["step"]
+            assert isinstance(step, int), "each line begins with it"
+            self._events.add_numbers(group, numbers, step)
+
+
+def _mean(total: float, count: float) -> float | None:
+    return total / count if count else None

@@ -1,0 +1,90 @@
+"""Wrong usage: exit code 2, and nothing written."""
+
+import pytest
+
+from tests.command_line import files_below, invoke, process
+
+BAD_USAGE = [
+    ("video frames -o out --to gif", "--to is one of flo png npy npz pfm flo5 exr, not gif"),
+    ("video frames -o out/v.mp4 --to png", "--to is for a folder of flows; give --flo DIR"),
+    ("estimate 1.png 2.png", "give -o FLOW, --backward FLOW, --viz IMAGE"),
+    ("video frames", "give -o OUT, --flo DIR or --viz FILE"),
+    ("visualize flow.flo", "--output"),
+    ("estimate 1.png -o out/a.flo", "SECOND"),
+    ("estimate 1.png 2.png -o out/a.flo --precision fp8", "must be fp32, fp16, bf16 or auto: fp8"),
+    ("estimate 1.png 2.png -o out/a.flo --max-flow 9", "--max-flow is for a colour image"),
+    ("video frames -o out --max-flow 9", "--max-flow and --fps are for a colour video"),
+    ("video frames --flo out --fps 9", "--max-flow and --fps are for a colour video"),
+    ("video frames -o out/v.mp4 --overwrite", "--overwrite is for a folder of flows"),
+    ("video frames -o out --flo out/f", "-o out and --flo out/f are both a folder of flows"),
+    ("video frames -o out/v.mp4 --viz out/w.mp4", "are both a colour video"),
+    ("video frames -o out --fps 0", "must be a number above 0"),
+    ("nonsense", "nonsense"),
+    *(
+        (f"{command} --max-flow={number}", "must be a number above 0")
+        for command in (
+            "estimate 1.png 2.png --viz out/a.png",
+            "video frames --viz out/v.mp4",
+            "visualize flow.flo -o out/a.png",
+        )
+        for number in ("0", "-1", "nan", "inf")
+    ),
+    ("visualize flow.flo -o out/a.png --max-flow=much", "or one of frame, sequence, percentile"),
+    *(
+        (f"visualize flow.flo -o out/a.png {options}", message)
+        for options, message in (
+            ("--style rainbow", "there is no style rainbow; use wheel, arrows, streamlines"),
+            ("--style heat --palette colorblind", "--palette is not for the style heat, but for"),
+            ("--style overlay", "the style overlay needs --frame"),
+            ("--style warp --frame 1.png", "the style warp needs --second"),
+            ("--truth flow.flo", "--truth is not for the style wheel, but for error"),
+            (
+                "--style error --truth flow.flo --max-flow 9",
+                "--max-flow is not for the style error",
+            ),
+            ("--style arrows --frame 1.png --background black", "not for arrows over a frame"),
+            ("--opacity 0.5", "--opacity is not for the style wheel, but for overlay, occlusion"),
+            ("--style overlay --frame 1.png --opacity 2", "--opacity"),
+            ("--style arrows --spacing 1", "--spacing"),
+            ("--gamma 0", "must be a number above 0"),
+            ("--noise-floor -1", "must be a number from 0 up"),
+            ("--noise-floor 5 --max-flow 5", "--noise-floor 5 must be below --max-flow 5"),
+            ("--unknown red-ish", "must be black, white, gray, or as #ff8000: red-ish"),
+            ("--background blue", "must be one of white, black: blue"),
+            ("--legend below", "must be one of none, inside, beside: below"),
+            ("--palette viridis", "must be one of middlebury, colorblind: viridis"),
+        )
+    ),
+    ("visualize folder -o out/a --style warp --frame frames --second 2.png", "--second is for one"),
+    ("estimate 1.png 2.png -o out/a.flo --style heat", "--style is for a colour image; give --viz"),
+    ("estimate 1.png 2.png -o out/a.flo --truth flow.flo", "--truth is for a colour image"),
+    ("estimate 1.png 2.png --viz out/a.png --style error", "the style error needs --truth"),
+    ("video frames -o out --gamma 2", "--gamma is for a colour video; give --viz FILE too"),
+    (
+        "video frames -o out/v.mp4 --style occlusion",
+        "write its flows, and give them to pwcflow vis",
+    ),
+    ("train --steps 1", "give -o DIR, or --preview PNG"),
+    ("train -o out", "give the length of the run: --minutes or --steps"),
+    ("train -o out --steps 1 --minutes 1", "give the length of the run: --minutes or --steps"),
+    ("train -o out --steps 0", "--steps"),
+    ("train -o out --minutes nan", "must be a number above 0"),
+    ("train -o out --steps 1 --size 64", "must be such as 384x512: 64"),
+    ("train -o out --steps 1 --size 0x64", "must be such as 384x512: 0x64"),
+    ("train -o out --steps 1 --size 100x100", "must be multiples of 64: 100 x 100"),
+    ("train -o out --steps 1 --seed -1", "--seed"),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), BAD_USAGE, ids=[line for line, _ in BAD_USAGE])
+def test_wrong_usage_ends_with_two_and_writes_nothing(inputs, line, message):
+    result = invoke(*line.split())
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert files_below(inputs / "out") == []
+
+
+def test_the_process_of_a_wrong_usage_ends_with_two(inputs):
+    assert process("estimate", "1.png", "2.png")[0] == 2

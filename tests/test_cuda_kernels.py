@@ -1,0 +1,31 @@
+"""What the compiler of CUDA kernels is given; tests of the operators run them."""
+
+from importlib.resources import files
+
+import pytest
+
+from pwcflow.cuda_kernels import kernel_source
+
+SOURCES = [
+    (package, path.name)
+    for package in ("pwcflow.ops", "pwcflow.training")
+    for path in files(package).iterdir()
+    if path.name.endswith(".cu")
+]
+
+
+@pytest.mark.parametrize(("package", "file"), SOURCES)
+def test_no_file_of_ours_is_left_for_the_compiler_to_find(package, file):
+    source = kernel_source(package, file)
+    assert '#include "' not in source
+    assert "#include <cuda_fp16.h>" in source
+
+
+def test_what_is_included_stands_where_it_is_included():
+    source = kernel_source("pwcflow.ops", "warp.cu")
+    shared = files("pwcflow.ops").joinpath("tensor.cuh").read_text(encoding="utf-8")
+    before, after = source.split(shared)
+    assert before.startswith("// Backward warping")
+    assert before.endswith("warp_features_scalars` takes any C.\n\n")
+    assert after.startswith("\n\nconstexpr int THREADS = 256;")
+    assert after.endswith("}\n")

@@ -24,9 +24,6 @@ Argument = Tensor | np.generic | npt.NDArray[Any]
 _INCLUDE = re.compile(r'^#include "(.+)"$', re.MULTILINE)
 _STRIDES = np.dtype([(axis, np.int64) for axis in "nchw"])
 
-PACK_BYTES = 16
-"""What a thread loads or stores at a time where memory allows it."""
-
 
 class Kernel(Protocol):
     """A compiled kernel, as CuPy has it."""
@@ -137,20 +134,6 @@ def int32(*values: int) -> tuple[np.int32, ...]:
 def strides(tensor: Tensor) -> npt.NDArray[np.void]:
     """Return the strides of a tensor (N, C, H, W) as the kernels' struct of that name."""
     return np.array(tensor.stride(), _STRIDES)
-
-
-def fits_packs(tensor: Tensor) -> bool:
-    """Return whether the channels of (N, C, H, W) lie together, each pixel's from a whole pack on.
-
-    Whether C itself is a multiple of a pack is for the caller to see to.
-    """
-    width = PACK_BYTES // tensor.element_size()
-    n, c, h, w = zip(tensor.shape, tensor.stride(), strict=True)
-    return (
-        c[1] == 1
-        and not any(size > 1 and stride % width for size, stride in (n, h, w))
-        and tensor.data_ptr() % PACK_BYTES == 0
-    )
 
 
 def ceil_div(dividend: int, divisor: int) -> int:

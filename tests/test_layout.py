@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from pwcflow.cuda_kernels import fits_packs
-from pwcflow.ops.layout import layout_of, pack_width, pixel_pitch, with_pitch
+from pwcflow.ops.layout import fits_packs, layout_of, pack_width, pixel_pitch, with_pitch
 
 CHANNELS_LAST, CONTIGUOUS = torch.channels_last, torch.contiguous_format
 

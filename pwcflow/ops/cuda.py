@@ -9,14 +9,13 @@ from torch import Tensor
 from pwcflow.cuda_kernels import (
     Kernel,
     ceil_div,
-    fits_packs,
     int32,
     launch,
     load_kernels,
     strides,
 )
 from pwcflow.ops.dtypes import SCALAR_TYPES, sum_scalar
-from pwcflow.ops.layout import empty_like_layout
+from pwcflow.ops.layout import empty_like_layout, fits_packs
 from pwcflow.ops.reference import ALIGNED_CHANNELS, MAX_DISPLACEMENT
 
 # Each kernel's tile and block, as the comment above it in cost_volume.cu says.

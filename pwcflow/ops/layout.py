@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from pwcflow.cuda_kernels import PACK_BYTES, fits_packs
+PACK_BYTES = 16
+"""What a thread loads or stores at a time where memory allows it."""
 
 
 def layout_of(tensor: Tensor) -> torch.memory_format:
@@ -49,3 +50,17 @@ def pack_width(tensor: Tensor) -> int:
     """Return how many channels of (N, C, H, W) a thread may take at once: a whole pack, or 1."""
     width = PACK_BYTES // tensor.element_size()
     return width if tensor.shape[1] % width == 0 and fits_packs(tensor) else 1
+
+
+def fits_packs(tensor: Tensor) -> bool:
+    """Return whether the channels of (N, C, H, W) lie together, each pixel's from a whole pack on.
+
+    Whether C itself is a multiple of a pack is for the caller to see to.
+    """
+    width = PACK_BYTES // tensor.element_size()
+    n, c, h, w = zip(tensor.shape, tensor.stride(), strict=True)
+    return (
+        c[1] == 1
+        and not any(size > 1 and stride % width for size, stride in (n, h, w))
+        and tensor.data_ptr() % PACK_BYTES == 0
+    )

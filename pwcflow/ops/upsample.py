@@ -5,8 +5,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pwcflow.cuda_kernels import ceil_div, fits_packs, int32, launch, load_kernels, strides
+from pwcflow.cuda_kernels import ceil_div, int32, launch, load_kernels, strides
 from pwcflow.ops.dtypes import SCALAR_TYPES, check_dtype
+from pwcflow.ops.layout import fits_packs
 
 THREADS = 256
 PACKED_CHANNELS = 8

@@ -32,7 +32,7 @@ _ALL = (
         file_name="default.safetensors",
         trained_on="synthetic pairs rendered from freely licensed photographs",
         licence="MIT, like pwcflow: commercial use is allowed",
-        sha256="90d3f8f9fdf0319b2d65b0fce804978097d6e082a093e8af0039c33ba7124cc1",
+        sha256="bc6e5921c354a4c2017a9dfb1b3fa4b3834726df9e52e531b33c27c6b2696589",
     ),
     # The Caffe models of the paper's authors, converted. The first is their entry
     # in the Robust Vision Challenge, which learned from Sintel's training set.

@@ -5,20 +5,30 @@ program published with it (colorcode.cpp, color_flow.cpp).
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
 from pwcflow.flow_file import UNKNOWN_ABOVE, Flow, Mask, known_pixels
+from pwcflow.palette import COLORS, STEPS, PaletteName, Rgb, color_wheel, palette
+
+__all__ = [
+    "SMALLEST_SCALE_PX",
+    "ColorCode",
+    "color_wheel",
+    "flow_over_image",
+    "flow_to_color",
+    "largest_magnitude",
+]
 
 SMALLEST_SCALE_PX = 1.0
 """Shorter flows are not stretched to full colour, so the noise of a static scene is white."""
 
 _PIXELS_AT_ONCE = 1 << 15  # the temporaries of so many pixels stay in a core's cache
-_STEPS = 512  # of the table from one colour of the wheel to the next, which is up to 64 levels off
 _DARKENED = 0.75
 # The vectors are counted in a unit so small that OpenCV, which adds 2e-16 to a component before it
 # divides by it, finds the angle of any. A power of two rounds nothing, and the squares still fit.
@@ -26,59 +36,116 @@ _UNITS_PER_PX = np.float32(2**30)
 _BITS_OF_NEGATIVE_ZERO = np.iinfo(np.int32).min
 
 
-def flow_to_color(flow: Flow, max_magnitude_px: float | None = None) -> npt.NDArray[np.uint8]:
+@dataclass(frozen=True, kw_only=True)
+class ColorCode:
+    """How vectors become colours.
+
+    Of a vector of length m px, with a scale of s px and a noise floor of n px, the colour lies
+    between that of no motion and that of its direction, at ((m - n) / (s - n)) ** (1 / gamma),
+    where m <= n is no motion. Longer than s is at the rim, and marked: on white its colour is
+    darkened by a quarter, as Middlebury does, on black it is lightened by a quarter; the palette
+    `colorblind` has no colour to spare for that.
+
+    Attributes:
+        palette: the colours of the directions; see `pwcflow.palette.palette`.
+        background: the colour of no motion; that of `colorblind` is gray, whatever this says.
+        gamma: above 1 shows slow motion stronger.
+        noise_floor_px: motion up to this length counts as none.
+        unknown: the RGB colour of unknown pixels; None for black, or on black for gray.
+    """
+
+    palette: PaletteName = "middlebury"
+    background: Literal["white", "black"] = "white"
+    gamma: float = 1.0
+    noise_floor_px: float = 0.0
+    unknown: Rgb | None = None
+
+    @property
+    def smallest_scale_px(self) -> float:
+        """The least scale that is chosen for a flow: what is slower is mostly noise."""
+        return max(SMALLEST_SCALE_PX, 2 * self.noise_floor_px)
+
+    @property
+    def still(self) -> Rgb:
+        """The colour of no motion."""
+        center = palette(self.palette).center
+        return center or ((255,) * 3 if self.background == "white" else (0,) * 3)
+
+    @property
+    def unknown_color(self) -> Rgb:
+        """The colour of unknown pixels."""
+        return self.unknown or ((128,) * 3 if self.still == (0, 0, 0) else (0,) * 3)
+
+
+MIDDLEBURY = ColorCode()
+
+
+def flow_to_color(
+    flow: Flow, max_magnitude_px: float | None = None, code: ColorCode = MIDDLEBURY
+) -> npt.NDArray[np.uint8]:
     """Return a flow as a colour image, (H, W, 3) uint8 RGB.
 
     Zero is white, right is red, down is yellow, left is cyan-blue, up is violet. Vectors longer
     than the scale keep their hue and are darkened; unknown pixels (see `known_pixels`) are black.
+    All this is so unless `code` says otherwise.
 
     Args:
         flow: (H, W, 2), in pixels.
         max_magnitude_px: length of a fully saturated vector. None takes the longest known vector of
-            this flow, but at least SMALLEST_SCALE_PX; give one number for all frames of a video, or
-            the same motion changes its colour from frame to frame.
+            this flow, but at least `code.smallest_scale_px`; give one number for all frames of a
+            video, or the same motion changes its colour from frame to frame.
+        code: how vectors become colours.
 
     Raises:
-        ValueError: the shape is not (H, W, 2), or the scale is not a positive number.
+        ValueError: the shape is not (H, W, 2), or the scale is not a positive number above the
+            noise floor.
     """
-    if flow.ndim != 3 or flow.shape[2] != 2:
-        raise ValueError(f"a flow is (H, W, 2), but {flow.shape = }")
-    if max_magnitude_px is None:
-        max_magnitude_px = max(largest_magnitude(flow), SMALLEST_SCALE_PX)
-    if not 0 < max_magnitude_px < np.inf:
-        raise ValueError(f"the scale must be a positive number, but {max_magnitude_px = }")
-    # Beyond these float32 knows only 0 and infinity; no flow has vectors so short or so long.
-    scale = np.float32(min(max(max_magnitude_px, 1e-25), 1e25))
+    scale = _checked_scale(flow, max_magnitude_px, code)
     image = np.empty((*flow.shape[:2], 3), np.uint8)
-    for rows in _row_blocks(flow):
-        _paint(flow[rows], scale, image[rows])
+    for rows in row_blocks(flow):
+        _paint(flow[rows], scale, code, image[rows])
     return image
+
+
+def flow_over_image(
+    flow: Flow,
+    image: npt.NDArray[np.uint8],
+    opacity: float,
+    max_magnitude_px: float | None = None,
+    code: ColorCode = MIDDLEBURY,
+) -> npt.NDArray[np.uint8]:
+    """Return the colours of a flow over an image: the image takes the place of no motion's colour.
+
+    A pixel is `image + opacity * saturation * (rim - image)`, where `rim` is the colour of its
+    direction, and `saturation` grows from 0 at rest to 1 at the scale. An unknown pixel is
+    `image + opacity * (unknown - image)`.
+
+    Args:
+        flow: (H, W, 2), in pixels.
+        image: (H, W, 3) uint8 RGB.
+        opacity: 0 to 1.
+        max_magnitude_px: as for `flow_to_color`.
+        code: how vectors become colours; its background is not used.
+
+    Returns:
+        (H, W, 3) uint8 RGB.
+
+    Raises:
+        ValueError: as `flow_to_color`, or the shapes differ.
+    """
+    scale = _checked_scale(flow, max_magnitude_px, code)
+    if image.shape != (*flow.shape[:2], 3):
+        raise ValueError(f"an image over a flow has its size, but {image.shape = }")
+    result = np.empty_like(image)
+    for rows in row_blocks(flow):
+        _paint_over(flow[rows], scale, code, image[rows], opacity, result[rows])
+    return result
 
 
 def largest_magnitude(flow: Flow) -> float:
     """Return the length of the longest known vector of a flow (H, W, 2), in pixels; 0.0 if none."""
-    lengths = [_vectors(flow[rows]).length.max() for rows in _row_blocks(flow)]
+    lengths = [_vectors(flow[rows]).length.max() for rows in row_blocks(flow)]
     return float(max(lengths, default=np.float32(0)) / _UNITS_PER_PX)
-
-
-@cache
-def color_wheel() -> npt.NDArray[np.uint8]:
-    """Return the 55 colours of the wheel, (55, 3) uint8 RGB, from red over yellow to magenta.
-
-    Source: `makecolorwheel` of colorcode.cpp: six ramps between two corners of the RGB cube.
-    """
-    ramps = [(15, 1, 1), (6, 0, -1), (4, 2, 1), (11, 1, -1), (13, 0, 1), (6, 2, -1)]
-    wheel = []
-    color = [255, 0, 0]
-    for steps, channel, direction in ramps:
-        for step in range(steps):
-            ramp = 255 * step // steps
-            color[channel] = ramp if direction > 0 else 255 - ramp
-            wheel.append(tuple(color))
-        color[channel] = 255 if direction > 0 else 0
-    table = np.array(wheel, np.uint8)
-    table.setflags(write=False)
-    return table
 
 
 class _Vectors(NamedTuple):
@@ -91,12 +158,12 @@ class _Vectors(NamedTuple):
     """Where they are known; None for everywhere, as is usual."""
 
 
-def _row_blocks(flow: Flow) -> Iterator[slice]:
+def row_blocks(flow: Flow) -> Iterator[slice]:
     """Yield the rows of a flow (H, W, 2), some at a time; none if it has no pixel."""
     height, width = flow.shape[:2]
     if width:
         rows = max(1, _PIXELS_AT_ONCE // width)
-        yield from (slice(top, top + rows) for top in range(0, height, rows))
+        yield from (slice(top, min(top + rows, height)) for top in range(0, height, rows))
 
 
 def _vectors(flow: Flow) -> _Vectors:
@@ -118,50 +185,121 @@ def _vectors(flow: Flow) -> _Vectors:
     return _Vectors(u, v, length, known)
 
 
-def _paint(flow: Flow, scale: np.float32, image: npt.NDArray[np.uint8]) -> None:
-    """Fill `image` with the colours of `flow`: `computeColor` of colorcode.cpp, in arrays."""
+def _checked_scale(flow: Flow, max_magnitude_px: float | None, code: ColorCode) -> float:
+    if flow.ndim != 3 or flow.shape[2] != 2:
+        raise ValueError(f"a flow is (H, W, 2), but {flow.shape = }")
+    if max_magnitude_px is None:
+        max_magnitude_px = max(largest_magnitude(flow), code.smallest_scale_px)
+    if not code.noise_floor_px < max_magnitude_px < np.inf:
+        raise ValueError(
+            f"the scale must be a positive number above the noise floor, but {max_magnitude_px = }"
+        )
+    # Beyond these float32 knows only 0 and infinity; no flow has vectors so short or so long.
+    return min(max(max_magnitude_px, 1e-25), 1e25)
+
+
+class _Polar(NamedTuple):
+    """Where the vectors are in the circle of colours, each (H, W)."""
+
+    place: npt.NDArray[np.intp]
+    """The direction, as an index along the rim."""
+    radius: Flow
+    """From 0 at no motion to 1 at the rim."""
+    beyond: Mask | None
+    """Where they are longer than the scale; None for nowhere."""
+    known: Mask | None
+    spare: Flow
+    """Memory that is not needed any more."""
+
+
+def _polar(flow: Flow, scale: float, code: ColorCode) -> _Polar:
     u, v, radius, known = _vectors(flow)
-    radius /= scale * _UNITS_PER_PX
-    shade = None
+    radius /= np.float32(scale) * _UNITS_PER_PX
+    beyond = None
     if known is not None or radius.max() > 1:
-        shade = 1 - np.float32(1 - _DARKENED) * (radius > 1)
-        if known is not None:
-            shade *= known
+        beyond = radius > 1
         np.minimum(radius, 1, out=radius)
-    place = _place_on_wheel(u, v)
-    color = u  # u is not needed any more, its memory is
+    if floor := np.float32(code.noise_floor_px / scale):
+        radius -= floor
+        np.maximum(radius, 0, out=radius)
+        radius /= 1 - floor
+    if code.gamma != 1:
+        cv2.pow(radius, 1 / code.gamma, radius)
+    return _Polar(_place_on_wheel(u, v), radius, beyond, known, u)
+
+
+def _paint(flow: Flow, scale: float, code: ColorCode, image: npt.NDArray[np.uint8]) -> None:
+    """Fill `image` with the colours of `flow`: `computeColor` of colorcode.cpp, in arrays."""
+    place, radius, beyond, known, color = _polar(flow, scale, code)
+    still = code.still[0]
+    towards, shade = 0, None  # what it is darkened, or on black lightened, to
+    if beyond is not None and palette(code.palette).center is None:
+        towards = 255 - still
+        shade = 1 - np.float32(1 - _DARKENED) * beyond
     planes = []
-    for lacking in _lacking_to_white():
+    for lacking in _lacking(code.palette, still):
         lacking.take(place, out=color, mode="clip")
         color *= radius
-        np.subtract(255, color, out=color)
+        np.subtract(still, color, out=color)
+        if shade is not None:
+            if towards:
+                color -= towards
+            color *= shade
+            if towards:
+                color += towards
+        planes.append(color.astype(np.uint8))
+    cv2.merge(planes, image)
+    if known is not None:
+        image[~known] = code.unknown_color
+
+
+def _paint_over(
+    flow: Flow,
+    scale: float,
+    code: ColorCode,
+    below: npt.NDArray[np.uint8],
+    opacity: float,
+    image: npt.NDArray[np.uint8],
+) -> None:
+    """Fill `image` with the colours of `flow` over `below`."""
+    place, radius, beyond, known, color = _polar(flow, scale, code)
+    shade = None
+    if beyond is not None and palette(code.palette).center is None:
+        shade = 1 - np.float32(1 - _DARKENED) * beyond
+    if known is not None:
+        radius[~known] = 1
+    radius *= np.float32(opacity)
+    planes = []
+    rims = _lacking(code.palette, 0)
+    for lacking, under, unknown in zip(rims, cv2.split(below), code.unknown_color, strict=True):
+        lacking.take(place, out=color, mode="clip")
+        np.negative(color, out=color)
         if shade is not None:
             color *= shade
+        if known is not None:
+            color[~known] = unknown
+        color -= under
+        color *= radius
+        color += under
+        color += 0.5
         planes.append(color.astype(np.uint8))
     cv2.merge(planes, image)
 
 
 @cache
-def _lacking_to_white() -> npt.NDArray[np.float32]:
-    """Return 255 minus red, green and blue all around the wheel, (3, 54 * _STEPS + 1).
-
-    As in the published program it ends at the last colour and does not come back to the first.
-    """
-    wheel = color_wheel()
-    colors = np.arange(len(wheel))
-    places = np.arange((len(wheel) - 1) * _STEPS + 1) / _STEPS
-    table = [255 - np.interp(places, colors, channel) for channel in wheel.T]
-    return np.array(table, np.float32)
+def _lacking(name: PaletteName, still: int) -> npt.NDArray[np.float32]:
+    """Return the gray `still` minus red, green and blue all around a palette's rim, (3, N)."""
+    return np.ascontiguousarray(still - palette(name).rim.T, np.float32)
 
 
 def _place_on_wheel(u: Flow, v: Flow) -> npt.NDArray[np.intp]:
-    """Return each direction's column in `_lacking_to_white`; `v` is overwritten."""
+    """Return each direction's column in `_lacking`; `v` is overwritten."""
     bits = v.view(np.int32)
     if bits.min() == _BITS_OF_NEGATIVE_ZERO:
         # To the right, where the wheel's ends meet, its sign decides; OpenCV does not look at it.
         np.copyto(v, -np.finfo(np.float32).tiny, where=bits == _BITS_OF_NEGATIVE_ZERO)
     place = v
     cv2.phase(u, v, place)  # from 0, right, over down to 2 pi
-    place *= (len(color_wheel()) - 1) * _STEPS / (2 * np.pi)
+    place *= (COLORS - 1) * STEPS / (2 * np.pi)
     place += 0.5
     return place.astype(np.intp)

@@ -1,25 +1,23 @@
 """Flow files from one format into another: needs no torch."""
 
-import os
 from pathlib import Path
 from typing import Any
 
 from pwcflow.atomic_file import check_writable
-from pwcflow.errors import FlowFileError, OutputError, reason_of
+from pwcflow.errors import FlowFileError, OutputError
 from pwcflow.flow_file import (
     FLOW_SUFFIXES,
     Direction,
     check_flow_suffix,
-    is_flow_name,
     kind_of,
     pair,
     read_flow,
     read_metadata,
     write_flow,
 )
+from pwcflow.flow_tree import flow_files_below
 from pwcflow.outputs import check_folder, check_nothing_lost, make_folder
 from pwcflow.progress import progress_bar
-from pwcflow.video import natural_path_key
 
 _PAIRS = {"jpg": ".jpg", "png8": ".png"}
 
@@ -151,14 +149,8 @@ def _convert(
 
 def _outputs_of(folder: Path, output: Path, suffix: str, as_pair: bool) -> dict[Path, Path]:
     """Return the flow that each output is made of, by the output, in natural order."""
-    try:
-        entries = sorted(_files_below(folder, but=output), key=natural_path_key)
-    except OSError as error:
-        raise FlowFileError(
-            f"cannot list {folder}: {reason_of(error)}; check its permissions"
-        ) from error
     sources: dict[Path, Path] = {}
-    for source in entries:
+    for source in flow_files_below(folder, but=output):
         stem = pair.stem_of(source) if _is_half(source) else source.stem
         stem = pair.half_of(stem) if as_pair else stem
         path = output / source.relative_to(folder).with_name(f"{stem}{suffix}")
@@ -167,29 +159,7 @@ def _outputs_of(folder: Path, output: Path, suffix: str, as_pair: bool) -> dict[
                 f"{sources[path]} and {source} would both become {path}; rename one, or move it out"
             )
         sources[path] = source
-    if not sources:
-        known = ", ".join(FLOW_SUFFIXES)
-        raise FlowFileError(
-            f"{folder} has no flow files in it, whose names end in {known}, or in _x.jpg beside "
-            "_y.jpg; name another folder"
-        )
     return sources
-
-
-def _files_below(folder: Path, but: Path) -> list[Path]:
-    """Return the flow files of a folder and of those in it; not those in the folder of outputs."""
-    found: list[Path] = []
-
-    def stop(error: OSError) -> None:
-        raise error
-
-    skipped = os.path.realpath(but)
-    for parent, folders, names in os.walk(folder, onerror=stop):
-        inner = [name for name in folders if not name.startswith(".")]
-        folders[:] = [name for name in inner if os.path.realpath(Path(parent, name)) != skipped]
-        paths = (Path(parent, name) for name in names)
-        found += [path for path in paths if is_flow_name(path) and path.is_file()]
-    return found
 
 
 def _is_half(source: Path) -> bool:

@@ -16,7 +16,7 @@ from pwcflow.provenance import (
     recorded_suffix,
 )
 from pwcflow.run_folder import numbered_flows, usable_flows
-from pwcflow.video_sink import VideoOutputs
+from pwcflow.video_outputs import MADE_OF_VIZ, VideoOutputs
 from pwcflow.video_writer import shows_all
 
 if TYPE_CHECKING:
@@ -52,7 +52,9 @@ class EarlierRun:
             return False
         viz, asked = self.record.get("viz"), self.outputs.viz_settings()
         if asked is not None:
-            same = isinstance(viz, dict) and viz.items() >= asked.items()
+            # as much as is asked for, and no more: an option of before may be left out now
+            before = viz.items() if isinstance(viz, dict) else ()
+            same = {name: value for name, value in before if name not in MADE_OF_VIZ} == asked
             if not same or not self._shows_all():
                 return False
         height, width = self.record.get("height", 0), self.record.get("width", 0)

@@ -13,7 +13,7 @@ from pwcflow.frame_selection import ALL_FRAMES, FrameSelection
 from pwcflow.outputs import check_folder
 from pwcflow.pipeline import FindMaker, LoadEstimator, Summary, estimate_video
 from pwcflow.video_list import FoundVideo
-from pwcflow.video_sink import VideoOutputs
+from pwcflow.video_outputs import VideoOutputs
 
 VIZ_NAME = "flow.mp4"
 """The colour video of each of many videos, in a folder of its own."""

@@ -1,75 +1,28 @@
 """Where the flows of a video go: flow files, a colour video, and the record of what made them."""
 
-import os
 import re
+from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
-from pwcflow.color import flow_to_color
 from pwcflow.errors import OutputError, VideoError, reason_of
 from pwcflow.flow_file import Flow, read_flow, write_flow
+from pwcflow.image_file import Image
 from pwcflow.overlap import WriteBehind, Writer
 from pwcflow.provenance import RECORD_NAME, RunRecord, read_record, recorded_suffix
-from pwcflow.run_folder import DEFAULT_SUFFIX, flow_file, numbered_flows
+from pwcflow.run_folder import flow_file, numbered_flows
 from pwcflow.scale import RunningScale
 from pwcflow.video.source import FrameSource
+from pwcflow.video_outputs import VideoOutputs
 from pwcflow.video_writer import color_writer
+from pwcflow.visualization import Scene, check_parts, draw, picture_size, style_of
 
 FOLDER_FPS = 25.0
 """Frames per second of a colour video made from a folder of frames."""
 FLOW_FILE_THREADS = 4
 _LEFT_BY_A_KILL = re.compile(r"\.[0-9a-f]{16}\.[a-z0-9]+")  # see `atomic_file.replacing`
-
-
-@dataclass(frozen=True, kw_only=True)
-class VideoOutputs:
-    """What becomes of the flows of a video."""
-
-    folder: Path | None = None
-    """Where the flow files go, `000000.flo` and so on; made with its parents where missing."""
-    suffix: str = DEFAULT_SUFFIX
-    """That of the flow files, which is their format."""
-    overwrite: bool = False
-    """Whether the numbered flow files that the folder holds already give way to the new ones."""
-    viz: Path | None = None
-    """The colour video."""
-    max_flow: float | None = None
-    """The magnitude in pixels shown fully saturated; a running scale when None."""
-    fps: float | None = None
-    """Frames per second of the colour video; the source's own when None."""
-    own_folders: bool = False
-    """Whether `folder`, and that of `viz`, are for this video alone and called after it."""
-
-    def __str__(self) -> str:
-        """Return their names, for a sentence."""
-        return " and ".join(str(path) for path in (self.folder, self.viz) if path)
-
-    def folders(self) -> list[Path]:
-        """Return the folders that are for one process at a time."""
-        folders = [self.folder] if self.folder else []
-        if self.own_folders and self.viz and self.viz.parent != self.folder:
-            folders.append(self.viz.parent)
-        return folders
-
-    def record_folder(self) -> Path | None:
-        """Return the folder that has the record of what made the flows, if there is one."""
-        return next(iter(self.folders()), None)
-
-    def viz_settings(self) -> dict[str, Any] | None:
-        """Return what the colour video is made by, for the record."""
-        if self.viz is None:
-            return None
-        scale = "running" if self.max_flow is None else "fixed"
-        folder = self.folder or self.viz.parent  # so that all of it may be moved
-        try:
-            name = os.path.relpath(self.viz, folder)
-        except ValueError:  # on two drives
-            name = str(self.viz.absolute())
-        return {"file": name, "scale": scale, "asked_px": self.max_flow, "asked_fps": self.fps}
 
 
 class VideoSink(AbstractContextManager["VideoSink"]):
@@ -79,13 +32,14 @@ class VideoSink(AbstractContextManager["VideoSink"]):
 
     Attributes:
         record: what is written beside the flows; to be set before the first one, if at all.
-        scale_px: the scale of the last colour frame.
+        scale_px: the scale of the last picture; None where each has its own, or none has one.
+        needs_frames: whether each flow is to be given with its two frames.
     """
 
     def __init__(
         self, outputs: VideoOutputs, source: FrameSource, kept: int, height: int, width: int
     ) -> None:
-        """Check the frame rate; nothing is written, made or removed before the first flow.
+        """Check style and frame rate; nothing is written, made or removed before the first flow.
 
         Args:
             outputs: where the flows go.
@@ -95,15 +49,24 @@ class VideoSink(AbstractContextManager["VideoSink"]):
             width: of the flows, in pixels.
 
         Raises:
-            OutputError: the colour video cannot have this rate, size or length.
+            ValueError: the style needs what a video does not give.
+            OutputError: the colour video cannot have this rate, size or length, or its pictures
+                have no room for the legend.
             VideoError: nobody knows the rate.
         """
+        check_parts(outputs.look, ("frame", "second"))
+        parts = style_of(outputs.look).parts
+        self._parts = [name for name in ("frame", "second") if name in parts]
+        self.needs_frames = bool(outputs.viz and self._parts)
+        self._frames: deque[tuple[Image | None, Image | None]] = deque()  # of flows handed over
         self.record: RunRecord | None = None
         self.scale_px: float | None = None
         self._outputs = outputs
         self._kept = kept
         self._is_ready = False
-        self._running_scale = RunningScale()
+        self._running_scale = RunningScale(
+            outputs.max_flow or "sequence", outputs.look.color_code().smallest_scale_px
+        )
         self._finish = ExitStack()
         self._video = None
         writers: list[tuple[Writer, int]] = []
@@ -112,7 +75,8 @@ class VideoSink(AbstractContextManager["VideoSink"]):
         if outputs.viz:
             self._video = color_writer(outputs.viz, outputs.fps or _frame_rate(source))
             expected = source.expected_frames
-            self._video.check_size(height, width, None if expected is None else expected - 1)
+            size = picture_size(outputs.look, height, width)
+            self._video.check_size(*size, None if expected is None else expected - 1)
             writers.append((self._write_frame, 1))  # a video and its scale grow in order
         self._behind = WriteBehind(writers, self._remove_file)
         if not outputs.viz:
@@ -145,9 +109,18 @@ class VideoSink(AbstractContextManager["VideoSink"]):
             for number in range(self._kept):
                 yield read_flow(self._file(number))
 
-    def write(self, flow: Flow) -> None:
-        """Hand a flow over; the error of an earlier one may come up here, or in `finish`."""
+    def write(self, flow: Flow, *frames: Image) -> None:
+        """Hand a flow over; the error of an earlier one may come up here, or in `finish`.
+
+        Args:
+            flow: the next one.
+            frames: its first and second, if `needs_frames`.
+        """
         self._make_ready()
+        if self.needs_frames:
+            at_hand = zip(("frame", "second"), frames, strict=True)
+            frame, second = (image if name in self._parts else None for name, image in at_hand)
+            self._frames.append((frame, second))
         self._behind.write(flow)
         if self.record:
             self.record.write_now_and_then(self.flows)
@@ -173,6 +146,9 @@ class VideoSink(AbstractContextManager["VideoSink"]):
         self.record.complete = complete
         if complete and self._video and (viz := self._outputs.viz_settings()):
             self.record.viz = {**viz, "max_flow_px": self.scale_px, "fps": self._video.fps}
+            if scales := self._running_scale.scales_px:
+                of_pictures = [round(scale, 6) for scale in scales]
+                self.record.viz["max_flow_px_of_pictures"] = of_pictures
         with nullcontext() if complete else suppress(OutputError):  # another one is on its way
             self.record.write()
 
@@ -216,8 +192,11 @@ class VideoSink(AbstractContextManager["VideoSink"]):
 
     def _write_frame(self, _: int, flow: Flow) -> None:
         assert self._video, "frames have a video"
-        self.scale_px = self._outputs.max_flow or self._running_scale.update(flow)
-        self._video.write(flow_to_color(flow, self.scale_px))
+        look = self._outputs.look
+        scale = self._running_scale.update(flow) if style_of(look).has_scale else None
+        frame, second = self._frames.popleft() if self.needs_frames else (None, None)
+        self._video.write(draw(Scene(flow=flow, frame=frame, second=second), look, scale))
+        self.scale_px = None if self._outputs.max_flow == "frame" else scale
 
     def _remove_file(self, number: int) -> None:
         if self._outputs.folder and number >= self._kept:

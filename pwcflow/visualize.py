@@ -1,103 +1,139 @@
-"""Flow files in, colour images out: needs no torch."""
+"""Flow files in, pictures out: needs no torch."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pwcflow.atomic_file import check_writable
-from pwcflow.color import flow_to_color
-from pwcflow.errors import FlowFileError, OutputError, reason_of
-from pwcflow.flow_file import FLOW_SUFFIXES, Flow, is_flow_name, read_flow
+from pwcflow.errors import FlowFileError, OutputError
+from pwcflow.flow_file import Flow, read_flow
+from pwcflow.flow_tree import flow_files_below
 from pwcflow.image_file import check_image_suffix, write_image
 from pwcflow.outputs import check_folder, check_nothing_lost, make_folder
 from pwcflow.progress import progress_bar
-from pwcflow.scale import scale_of
-from pwcflow.video import natural_key
+from pwcflow.scale import FoundScale, MaxFlow, name_of_rule
+from pwcflow.scene_files import SceneFiles, own_parts, scenes_of
+from pwcflow.visualization import (
+    WHEEL,
+    Look,
+    check_parts,
+    draw,
+    scale_for,
+    scale_settings,
+    style_of,
+)
+
+NOTHING_BESIDE = SceneFiles()
 
 
 def visualize_file(
-    flow_file: Path, output: Path, *, max_flow: float | None = None
+    flow_file: Path,
+    output: Path,
+    *,
+    max_flow: MaxFlow | None = None,
+    look: Look = WHEEL,
+    beside: SceneFiles = NOTHING_BESIDE,
 ) -> dict[str, Any]:
-    """Write the Middlebury colour image of a flow file.
+    """Write a picture of a flow file.
 
     Args:
         flow_file: the flow, in the format of its suffix.
         output: the image, in the format of its suffix.
-        max_flow: the magnitude in pixels shown fully saturated; when None the largest one, but at
-            least 1 px.
+        max_flow: the magnitude shown fully saturated; when None the largest one, but at least 1 px.
+        look: the style, and what belongs to it.
+        beside: the files that the style needs beside the flow; the flow back may be in
+            `flow_file` itself.
 
     Returns:
         what was done, for a person or `--json`.
 
     Raises:
-        PwcFlowError: the flow cannot be read, or the image cannot be written.
+        ValueError: options do not go together.
+        PwcFlowError: a file cannot be read, or the image cannot be written.
     """
+    own = own_parts(flow_file)
+    check_parts(look, {*beside.given(), *own}, beside.given())
+    if not beside.backward and "backward" in own and "backward" in style_of(look).parts:
+        beside = replace(beside, backward=flow_file)
     check_image_suffix(output)
-    check_nothing_lost([output], [flow_file])
+    check_nothing_lost([output], [flow_file, *beside.given().values()])
     check_writable(output)
     flow = read_flow(flow_file)
-    scale = max_flow or scale_of(flow)
-    write_image(output, flow_to_color(flow, scale))
-    return _summary(flow_file, output, images=1, scale=scale)
+    scale = scale_for(flow, max_flow, look)
+    write_image(output, draw(beside.read(flow, flow_file), look, scale))
+    return _summary(flow_file, output, 1, scale, max_flow, look)
 
 
 def visualize_folder(
-    folder: Path, output: Path, *, max_flow: float | None = None, progress: bool = False
+    folder: Path,
+    output: Path,
+    *,
+    max_flow: MaxFlow | None = None,
+    look: Look = WHEEL,
+    beside: SceneFiles = NOTHING_BESIDE,
+    progress: bool = False,
 ) -> dict[str, Any]:
-    """Write the Middlebury colour image of each flow file in a folder, all to one scale.
+    """Write a picture of each flow file in a folder, and in the folders in it, all to one scale.
 
     The scale is the largest magnitude of them all, so that a vector has one colour throughout.
     Finding it takes a second reading of the files, but never the memory for more than one.
 
     Args:
         folder: the folder of flow files; other files in it are passed over.
-        output: the folder of the PNG images; made where missing.
-        max_flow: the magnitude in pixels shown fully saturated; when None the largest one, but at
-            least 1 px.
+        output: the folder of the PNG images, in folders of the same names; made where missing.
+        max_flow: the magnitude shown fully saturated, or how it is found; when None the largest
+            one of all, but at least 1 px.
+        look: the style, and what belongs to it.
+        beside: folders with what the style needs beside the flows; see `scenes_of`.
         progress: show a progress bar on stderr.
 
     Returns:
         what was done, for a person or `--json`.
 
     Raises:
+        ValueError: options do not go together.
         PwcFlowError: a flow cannot be read, or an image cannot be written.
     """
+    if beside.second:
+        raise ValueError("--second is for one flow; --frame names the folder of all frames")
+    there = [*beside.given(), *(["second"] if beside.frame else [])]
+    check_parts(look, there, beside.given())
     images = _images_of(folder, output)
     check_folder(output, f"{folder} is a folder, so its images go into a folder")
-    with progress_bar(len(images) * (1 if max_flow else 2), progress, unit="file") as bar:
-        scale = max_flow or 0.0
-        if not max_flow:
+    used = style_of(look).parts
+    scenes = scenes_of(folder, list(images.values()), beside)
+    rule = max_flow or "sequence"
+    two_passes = style_of(look).has_scale and rule in ("sequence", "percentile")
+    with progress_bar(len(images) * (1 + two_passes), progress, unit="file") as bar:
+        if two_passes:
+            found = FoundScale(rule, look.color_code().smallest_scale_px)
             for flow_file in images.values():
-                scale = max(scale, scale_of(_read(flow_file)))
+                found.add(_read(flow_file))
                 bar.update()
-        make_folder(output)
+            rule = found.scale()
         for image, flow_file in images.items():
-            write_image(image, flow_to_color(_read(flow_file), scale))
+            flow = _read(flow_file)
+            scene = scenes[flow_file].only(used).read(flow, flow_file)
+            picture = draw(scene, look, scale_for(flow, rule, look))
+            make_folder(image.parent)
+            write_image(image, picture)
             bar.update()
-    return _summary(folder, output, images=len(images), scale=scale)
+    scale = None if rule == "frame" or not style_of(look).has_scale else float(rule)
+    return _summary(folder, output, len(images), scale, max_flow, look)
 
 
 def _images_of(folder: Path, output: Path) -> dict[Path, Path]:
-    """Return the flow file that each colour image is made of, by the image, in natural order."""
+    """Return the flow file that each image is made of, by the image, in natural order."""
     if output.resolve() == folder.resolve():
         raise OutputError(f"cannot write images into {folder}, where they would be taken for flow")
-    try:
-        entries = sorted(folder.iterdir(), key=natural_key)
-    except OSError as error:
-        raise FlowFileError(
-            f"cannot list {folder}: {reason_of(error)}; check its permissions"
-        ) from error
     images: dict[Path, Path] = {}
-    for flow_file in entries:
-        if is_flow_name(flow_file) and flow_file.is_file():
-            image = output / f"{flow_file.stem}.png"
-            if image in images:
-                raise OutputError(
-                    f"{images[image]} and {flow_file} would both become {image}; rename one"
-                )
-            images[image] = flow_file
-    if not images:
-        known = ", ".join(FLOW_SUFFIXES)
-        raise FlowFileError(f"{folder} has no flow files in it, whose names end in {known}")
+    for flow_file in flow_files_below(folder, but=output):
+        image = output / flow_file.relative_to(folder).with_suffix(".png")
+        if image in images:
+            raise OutputError(
+                f"{images[image]} and {flow_file} would both become {image}; rename one"
+            )
+        images[image] = flow_file
     return images
 
 
@@ -109,10 +145,19 @@ def _read(flow_file: Path) -> Flow:
         raise FlowFileError(f"{error}, or move it out of {flow_file.parent}") from error
 
 
-def _summary(source: Path, output: Path, *, images: int, scale: float) -> dict[str, Any]:
+def _summary(
+    source: Path,
+    output: Path,
+    images: int,
+    scale: float | None,
+    max_flow: MaxFlow | None,
+    look: Look,
+) -> dict[str, Any]:
     return {
         "input": str(source),
         "output": str(output),
         "images": images,
-        "max_flow_px": round(scale, 3),
+        "style": look.style,
+        "scale": scale_settings(look, name_of_rule(max_flow))["scale"],
+        "max_flow_px": None if scale is None else round(scale, 3),
     }

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pwcflow.many_videos import estimate_videos
 from pwcflow.video_list import find_videos
-from pwcflow.video_sink import VideoOutputs
+from pwcflow.video_outputs import VideoOutputs
 from tests.fake_estimator import FakeEstimator
 
 SECONDS_PER_FLOW = 0.002

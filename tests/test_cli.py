@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pwcflow.flow_file import read_flow
+from pwcflow.flow_file import read_flow, write_flow
 from pwcflow.image_file import read_image
+from pwcflow.visualization import STYLES
 from tests.command_line import (
     COMMANDS,
     PROVENANCE,
@@ -34,6 +35,34 @@ def test_help_needs_neither_torch_nor_cupy_nor_opencv(tmp_path, args):
     assert (code, stderr) == (0, "")
     assert stdout.startswith("Usage: ")
     assert not args or f"pwcflow {args[0]} " in stdout.split("Examples:")[1]
+
+
+@pytest.mark.parametrize("command", ["estimate", "video", "visualize"])
+def test_help_has_an_example_of_every_style(command):
+    examples = invoke(command, "--help").stdout.split("Examples:")[1]
+    for style in STYLES:
+        not_of_videos = command == "video" and style in ("error", "occlusion")
+        shown = f"--style {style}" in examples or (style == "wheel" and "legend inside" in examples)
+        assert shown or (not_of_videos and style in examples)
+
+
+@pytest.mark.parametrize(("command", "verb"), [("estimate", "write"), ("visualize", "read")])
+def test_help_says_whether_the_flow_back_is_an_input_or_an_output(command, verb):
+    told = " ".join(invoke(command, "--help").stdout.split())
+    assert f"--backward FILE Flow file to {verb}, " in told
+
+
+def test_every_style_can_be_asked_for_at_the_command_line(inputs):
+    write_flow(Path("square.flo"), np.full((SIDE, SIDE, 2), 2, np.float32))
+    write_flow(Path("back.flo"), np.full((SIDE, SIDE, 2), -2, np.float32))
+    beside = {"frame": "1.png", "second": "2.png", "truth": "square.flo", "backward": "back.flo"}
+    for name, style in STYLES.items():
+        options = [text for part in style.needs for text in (f"--{part}", beside[part])]
+        output = f"out/{name}.png"
+        result = invoke("visualize", "square.flo", "-o", output, "--style", name, *options)
+        assert (result.exit_code, result.stderr) == (0, "")
+        scale = f", {style.scale_tells} 2.828 px" if style.has_scale else ""
+        assert result.stdout == f"{output}: 1 image{scale}\n"
 
 
 def test_flow_files_are_shown_without_torch_and_cupy(inputs):
@@ -93,8 +122,8 @@ def test_json_is_all_there_is_on_stdout_and_says_what_made_the_result(inputs):
     assert (code, stderr) == (0, "")
     summary = json.loads(stdout)
     assert summary.keys() == PROVENANCE | {
-        "first", "second", "flow", "backward", "viz", "max_flow_px", "width", "height",
-        "largest_motion_px",
+        "first", "second", "flow", "backward", "viz", "style", "scale", "max_flow_px", "width",
+        "height", "largest_motion_px",
     }  # fmt: skip
     assert (summary["first"], summary["second"]) == ("1.png", "2.png")
     assert (summary["flow"], summary["viz"], summary["max_flow_px"]) == ("out/a.flo", None, None)
@@ -109,12 +138,13 @@ def test_json_of_a_video_counts_its_flows(inputs):
     result = invoke("video", "three.mp4", "--flo", "out", "--viz", "out/v.mp4", "--json")
     summary = json.loads(result.stdout)
     assert summary.keys() == PROVENANCE | {
-        "video", "frames", "flows", "flow_folder", "viz", "max_flow_px", "width", "height",
-        "outcome", "flows_kept",
+        "video", "frames", "flows", "flow_folder", "viz", "style", "scale", "max_flow_px",
+        "width", "height", "outcome", "flows_kept",
     }  # fmt: skip
     assert (summary["frames"], summary["flows"]) == (3, 2)
     assert (summary["flow_folder"], summary["viz"]) == ("out", "out/v.mp4")
     assert summary["max_flow_px"] == round(summary["max_flow_px"], 3) >= 1
+    assert (summary["style"], summary["scale"]) == ("wheel", "running")
     assert files_below(inputs / "out") == ["000000.flo", "000001.flo", RECORD, "v.mp4"]
 
 
@@ -124,6 +154,8 @@ def test_json_of_colour_images_tells_their_scale(inputs):
         "input": "flow.flo",
         "output": "out/a.png",
         "images": 1,
+        "style": "wheel",
+        "scale": "fixed",
         "max_flow_px": 7.5,
     }
 

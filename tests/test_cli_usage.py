@@ -29,7 +29,41 @@ BAD_USAGE = [
         )
         for number in ("0", "-1", "nan", "inf")
     ),
-    ("visualize flow.flo -o out/a.png --max-flow=much", "--max-flow"),
+    ("visualize flow.flo -o out/a.png --max-flow=much", "or one of frame, sequence, percentile"),
+    *(
+        (f"visualize flow.flo -o out/a.png {options}", message)
+        for options, message in (
+            ("--style rainbow", "there is no style rainbow; use wheel, arrows, streamlines"),
+            ("--style heat --palette colorblind", "--palette is not for the style heat, but for"),
+            ("--style overlay", "the style overlay needs --frame"),
+            ("--style warp --frame 1.png", "the style warp needs --second"),
+            ("--truth flow.flo", "--truth is not for the style wheel, but for error"),
+            (
+                "--style error --truth flow.flo --max-flow 9",
+                "--max-flow is not for the style error",
+            ),
+            ("--style arrows --frame 1.png --background black", "not for arrows over a frame"),
+            ("--opacity 0.5", "--opacity is not for the style wheel, but for overlay, occlusion"),
+            ("--style overlay --frame 1.png --opacity 2", "--opacity"),
+            ("--style arrows --spacing 1", "--spacing"),
+            ("--gamma 0", "must be a number above 0"),
+            ("--noise-floor -1", "must be a number from 0 up"),
+            ("--noise-floor 5 --max-flow 5", "--noise-floor 5 must be below --max-flow 5"),
+            ("--unknown red-ish", "must be black, white, gray, or as #ff8000: red-ish"),
+            ("--background blue", "must be one of white, black: blue"),
+            ("--legend below", "must be one of none, inside, beside: below"),
+            ("--palette viridis", "must be one of middlebury, colorblind: viridis"),
+        )
+    ),
+    ("visualize folder -o out/a --style warp --frame frames --second 2.png", "--second is for one"),
+    ("estimate 1.png 2.png -o out/a.flo --style heat", "--style is for a colour image; give --viz"),
+    ("estimate 1.png 2.png -o out/a.flo --truth flow.flo", "--truth is for a colour image"),
+    ("estimate 1.png 2.png --viz out/a.png --style error", "the style error needs --truth"),
+    ("video frames -o out --gamma 2", "--gamma is for a colour video; give --viz FILE too"),
+    (
+        "video frames -o out/v.mp4 --style occlusion",
+        "write its flows, and give them to pwcflow vis",
+    ),
     ("train --steps 1", "give -o DIR, or --preview PNG"),
     ("train -o out", "give the length of the run: --minutes or --steps"),
     ("train -o out --steps 1 --minutes 1", "give the length of the run: --minutes or --steps"),

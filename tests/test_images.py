@@ -1,6 +1,7 @@
 """The example pair of the README: its true flow has to carry frame one onto frame two."""
 
 import re
+import runpy
 from pathlib import Path
 
 import cv2
@@ -9,6 +10,7 @@ import pytest
 
 from pwcflow import FlowEstimator, flow_to_color, read_image
 from pwcflow.color import largest_magnitude
+from pwcflow.visualization import STYLES
 
 IMAGES = Path(__file__).parents[1] / "images"
 
@@ -80,6 +82,22 @@ def test_a_quarter_pixel_off_is_worse(flow, shift):
     exact, seen = warp_error(flow)
     shifted, _ = warp_error(flow + np.float32(shift))
     assert exact[seen].mean() < 0.8 * shifted[seen].mean()
+
+
+def test_the_gallery_shows_what_the_styles_draw():
+    gallery = runpy.run_path(str(IMAGES / "gallery.py"))
+    drawn = gallery["pictures"](gallery["example_scene"]())
+    files = {path.stem: path for path in (IMAGES / "gallery").iterdir()}
+    assert files.keys() == drawn.keys()
+    assert {look.style for look in gallery["LOOKS"].values()} == STYLES.keys()
+    assert sum(path.stat().st_size for path in files.values()) < 1.5e6
+    readme = (IMAGES.parent / "README.md").read_text(encoding="utf-8")
+    for name, picture in drawn.items():
+        shown = read_image(files[name])
+        assert shown.shape == picture.shape
+        # JPEG, letters of another OpenCV, and last digits of the flow
+        assert np.abs(picture.astype(int) - shown).mean() < 4
+        assert f"images/gallery/{name}.jpg" in readme
 
 
 def test_the_picture_and_the_readme_show_what_the_shipped_weights_give():

@@ -14,19 +14,21 @@ PACKAGE = Path(pwcflow.__file__).parent
 LAYERS = [
     {"errors", "frame_selection", "opencv_log", "progress"},
     {"atomic_file", "cuda_kernels", "cudnn", "cudnn_graph", "device", "exr_header", "openexr_log"},
-    {"warp", "image_file"},
+    {"image_file", "palette", "warp"},
     {"ops"},
     {"network", "flow_file", "video"},
-    {"color", "color_writer", "convolution", "evaluation", "overlap"},
+    {"color", "color_writer", "convolution", "evaluation", "flow_tree", "overlap"},
     {"animation_writer"},
     {"aligned", "weights", "scale", "video_writer"},
+    {"visualization"},
+    {"scene_files"},
     {"inference"},
     {"captured"},
     {"gpu_flow"},
     {"estimator", "outputs"},
     {"training"},
-    {"folder_lock", "run_folder", "video_list"},
-    {"provenance"},
+    {"folder_lock", "frames_at_hand", "run_folder", "video_list"},
+    {"provenance", "video_outputs"},
     {"video_sink"},
     {"earlier_run"},
     {"convert", "info", "pipeline", "viewer", "visualize"},
@@ -37,10 +39,11 @@ LAYERS = [
 ]
 TORCH_FREE = {
     "__init__", "animation_writer", "atomic_file", "cli", "color", "color_writer", "convert",
-    "earlier_run", "errors", "evaluation", "exr_header", "flow_file", "folder_lock",
-    "frame_selection", "image_file", "info", "many_videos", "opencv_log", "openexr_log",
-    "outputs", "overlap", "pipeline", "progress", "provenance", "run_folder", "scale", "video",
-    "video_list", "video_sink", "video_writer", "viewer", "visualize",
+    "earlier_run", "errors", "evaluation", "exr_header", "flow_file", "flow_tree", "folder_lock",
+    "frame_selection", "frames_at_hand", "image_file", "info", "many_videos", "opencv_log",
+    "openexr_log", "outputs", "overlap", "palette", "pipeline", "progress", "provenance",
+    "run_folder", "scale", "scene_files", "video", "video_list", "video_outputs", "video_sink",
+    "video_writer", "viewer", "visualization", "visualize",
 }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from pwcflow.folder_lock import LOCK_NAME, FolderInUseError, locked_folder
 from pwcflow.image_file import write_image
 from pwcflow.many_videos import estimate_videos
 from pwcflow.video_list import find_videos, single_video
-from pwcflow.video_sink import VideoOutputs
+from pwcflow.video_outputs import VideoOutputs
 from tests.command_line import files_below, invoke, make_video, start, wait_for
 from tests.fake_estimator import FakeEstimator
 
@@ -427,7 +427,7 @@ import resource, sys
 from pathlib import Path
 from pwcflow.many_videos import estimate_videos
 from pwcflow.video_list import find_videos
-from pwcflow.video_sink import VideoOutputs
+from pwcflow.video_outputs import VideoOutputs
 from tests.fake_estimator import FakeEstimator
 
 def peak():

@@ -15,7 +15,8 @@ from pwcflow.flow_file import read_flow, read_metadata
 from pwcflow.image_file import read_image, write_image
 from pwcflow.opencv_log import quiet_codecs
 from pwcflow.pipeline import estimate_pair, estimate_video
-from pwcflow.video_sink import FOLDER_FPS, VideoOutputs
+from pwcflow.video_outputs import VideoOutputs
+from pwcflow.video_sink import FOLDER_FPS
 from tests.fake_estimator import FakeEstimator
 
 WIDTH, HEIGHT = 64, 48
@@ -120,6 +121,8 @@ def test_a_pair_of_images_becomes_a_flow_file_and_a_colour_image(tmp_path, estim
         "flow": str(output),
         "backward": None,
         "viz": str(viz),
+        "style": "wheel",
+        "scale": "sequence",
         "max_flow_px": 50.0,
         "width": WIDTH,
         "height": HEIGHT,
@@ -256,6 +259,8 @@ def test_a_folder_of_frames_gives_one_flow_less_in_natural_order(tmp_path, estim
         "flows_kept": 0,
         "flow_folder": str(tmp_path / "flows"),
         "viz": None,
+        "style": None,
+        "scale": None,
         "max_flow_px": None,
         "width": WIDTH,
         "height": HEIGHT,

@@ -14,7 +14,7 @@ from pwcflow.frame_selection import FrameSelection
 from pwcflow.image_file import write_image
 from pwcflow.pipeline import estimate_video
 from pwcflow.provenance import difference, input_of, read_record
-from pwcflow.video_sink import VideoOutputs
+from pwcflow.video_outputs import VideoOutputs
 from tests.command_line import make_video
 from tests.fake_estimator import FakeEstimator
 
@@ -65,6 +65,7 @@ def test_it_tells_what_made_the_flows_and_what_they_are(tmp_path, estimator):
         "device": "cpu",
         "viz": {
             "file": "v.avi",
+            "style": "wheel",
             "scale": "fixed",
             "asked_px": 50,
             "asked_fps": None,

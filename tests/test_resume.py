@@ -19,7 +19,7 @@ from pwcflow.image_file import write_image
 from pwcflow.many_videos import estimate_videos
 from pwcflow.pipeline import estimate_video
 from pwcflow.video_list import find_videos
-from pwcflow.video_sink import VideoOutputs
+from pwcflow.video_outputs import VideoOutputs
 from tests import many_run
 from tests.command_line import invoke, make_video, process, start, wait_for
 from tests.fake_estimator import FakeEstimator

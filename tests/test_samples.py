@@ -16,8 +16,9 @@ from pwcflow.errors import VideoError
 from pwcflow.estimator import FlowEstimator
 from pwcflow.flow_file import read_flow
 from pwcflow.image_file import read_image, write_image
-from pwcflow.pipeline import VideoOutputs, estimate_pair, estimate_video
+from pwcflow.pipeline import estimate_pair, estimate_video
 from pwcflow.video import count_frames, open_frames
+from pwcflow.video_outputs import VideoOutputs
 from tests.fake_estimator import FakeEstimator
 
 STATM = Path("/proc/self/statm")

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from pwcflow.color import flow_to_color
-from pwcflow.scale import RunningScale, scale_of
+from pwcflow.scale import FoundScale, RunningScale, one_scale, scale_of
 
 
 def rightwards(magnitudes, shape):
@@ -106,3 +106,60 @@ def test_large_frames_are_judged_by_a_grid_that_reaches_all_parts():
 
 def test_a_picture_of_one_pixel_has_a_scale():
     assert RunningScale().update(constant(0, 4, (1, 1))) == pytest.approx(5)
+
+
+# rules
+
+
+def test_one_scale_of_many_flows_is_the_largest_of_all():
+    found = FoundScale("sequence")
+    for flow in (constant(3, 4), constant(0, 0), constant(8, -6), constant(1, 0)):
+        found.add(flow)
+    assert found.scale() == 10
+
+
+def test_the_percentile_is_that_of_the_known_pixels_of_all_flows():
+    # 1 to 200, in two flows, and a quarter of unknown pixels: 99 % are at most 198
+    found = FoundScale("percentile")
+    flow = rightwards(np.arange(1, 101).reshape(10, 10), (10, 10))
+    found.add(flow)
+    more = rightwards(np.nan, (14, 10))
+    more[:10] = flow + np.float32([100, 0])
+    found.add(more)
+    assert 198 <= found.scale() <= 198 * 1.001
+
+
+def test_a_percentile_of_noise_or_of_nothing_is_a_pixel():
+    for flow in (constant(0.01, 0), constant(np.nan, 0), constant(0, 0)):
+        found = FoundScale("percentile")
+        found.add(flow)
+        assert found.scale() == 1.0
+    assert FoundScale("percentile").scale() == 1.0
+
+
+def test_one_wild_pixel_changes_the_largest_and_not_the_percentile():
+    flow = constant(0, 4, (25, 40))
+    flow[7, 9] = 500, 0
+    assert one_scale(flow, "sequence") == one_scale(flow, "frame") == 500
+    assert one_scale(flow, "percentile") == pytest.approx(4, rel=1e-3)
+    assert one_scale(flow, 7.5) == 7.5
+
+
+def test_a_video_may_have_the_scale_of_each_frame_or_one_that_is_given():
+    own, given = RunningScale("frame"), RunningScale(8.0)
+    flows = [constant(motion, 0) for motion in (3, 30, 0)]
+    assert [own.update(flow) for flow in flows] == [3, 30, 1]
+    assert [given.update(flow) for flow in flows] == [8, 8, 8]
+    assert (own.scales_px, given.scales_px) == ([3, 30, 1], [])
+
+
+def test_the_running_percentile_has_no_headroom():
+    scale = RunningScale("percentile")
+    flows = [constant(motion, 0) for motion in (10, 12, 5)]
+    assert [scale.update(flow) for flow in flows] == pytest.approx([10, 10.5, 10.5])
+    assert scale.scales_px == pytest.approx([10, 10.5, 10.5])
+
+
+def test_a_scale_is_at_least_twice_the_noise_floor():
+    assert one_scale(constant(0.5, 0), "sequence", 4.0) == 4
+    assert RunningScale("sequence", 4.0).update(constant(0.5, 0)) == 4

@@ -10,12 +10,14 @@ import typer
 from typer.core import TyperCommand
 
 from pwcflow import __version__
-from pwcflow.cli import flow
 from pwcflow.cli.bench import BENCH_EXAMPLES, bench
 from pwcflow.cli.convert import CONVERT_EXAMPLES, convert
+from pwcflow.cli.estimate import ESTIMATE_EXAMPLES, estimate
 from pwcflow.cli.info import INFO_EXAMPLES, info
 from pwcflow.cli.train import TRAIN_EXAMPLES, train
+from pwcflow.cli.video import VIDEO_EXAMPLES, video
 from pwcflow.cli.view import VIEW_EXAMPLES, view
+from pwcflow.cli.visualize import VISUALIZE_EXAMPLES, visualize
 
 app = typer.Typer(
     help="Dense optical flow from files: PWC-Net on a GPU or a CPU.",
@@ -35,9 +37,9 @@ class _Command(TyperCommand):
         return [piece.translate({ord("{"): None, ord("}"): None}) for piece in pieces]
 
 
-app.command(cls=_Command, epilog=flow.ESTIMATE_EXAMPLES)(flow.estimate)
-app.command(cls=_Command, epilog=flow.VIDEO_EXAMPLES)(flow.video)
-app.command(cls=_Command, epilog=flow.VISUALIZE_EXAMPLES)(flow.visualize)
+app.command(cls=_Command, epilog=ESTIMATE_EXAMPLES)(estimate)
+app.command(cls=_Command, epilog=VIDEO_EXAMPLES)(video)
+app.command(cls=_Command, epilog=VISUALIZE_EXAMPLES)(visualize)
 app.command(cls=_Command, epilog=CONVERT_EXAMPLES)(convert)
 app.command(cls=_Command, epilog=INFO_EXAMPLES)(info)
 app.command(cls=_Command, epilog=VIEW_EXAMPLES)(view)

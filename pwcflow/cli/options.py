@@ -42,7 +42,3 @@ PrecisionOption = Annotated[
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Print errors only.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON summary on stdout.")]
-MaxFlowOption = Annotated[
-    float | None,
-    typer.Option(help="Motion in pixels shown fully saturated.", metavar="PX", callback=positive),
-]

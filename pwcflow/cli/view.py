@@ -7,7 +7,7 @@ import typer
 
 from pwcflow.cli.console import friendly_errors, tell
 from pwcflow.cli.convert import BoundOption
-from pwcflow.cli.options import JsonOption, MaxFlowOption, QuietOption, positive
+from pwcflow.cli.options import JsonOption, QuietOption, positive
 
 VIEW_EXAMPLES = """\b
 Examples:
@@ -48,7 +48,12 @@ def view(
     no_frames: Annotated[
         bool, typer.Option("--no-frames", help="Show the flow only, in a smaller page.")
     ] = False,
-    max_flow: MaxFlowOption = None,
+    max_flow: Annotated[
+        float | None,
+        typer.Option(
+            metavar="PX", callback=positive, help="Motion in pixels shown fully saturated."
+        ),
+    ] = None,
     max_side: Annotated[
         int | None,
         typer.Option(

@@ -1,16 +1,29 @@
-"""The commands `estimate`, `video` and `visualize`."""
+"""The command `video`."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from pwcflow.cli.console import fail_for, friendly_errors, import_torch, tell
+from pwcflow.cli.console import fail_for, friendly_errors, tell
+from pwcflow.cli.loading import estimator_loader, maker_finder
+from pwcflow.cli.look import (
+    BackgroundOption,
+    GammaOption,
+    LegendOption,
+    MaxFlowOption,
+    NoiseFloorOption,
+    OpacityOption,
+    PaletteOption,
+    SpacingOption,
+    StyleOption,
+    UnknownOption,
+    chosen_look,
+    scale_told,
+)
 from pwcflow.cli.options import (
     DeviceOption,
     JsonOption,
-    MaxFlowOption,
     PrecisionOption,
     QuietOption,
     WeightsOption,
@@ -29,16 +42,6 @@ from pwcflow.cli.selection import (
 )
 from pwcflow.errors import OutputError
 
-if TYPE_CHECKING:
-    from pwcflow.estimator import FlowEstimator
-    from pwcflow.provenance import Maker
-
-ESTIMATE_EXAMPLES = """\b
-Examples:
-  pwcflow estimate one.png two.png -o flow.flo
-  pwcflow estimate one.png two.png --viz flow.png --max-flow 20
-  pwcflow estimate one.png two.png -o both.exr --backward both.exr
-"""
 VIDEO_EXAMPLES = """\b
 Examples:
   pwcflow video clip.mp4 -o flows
@@ -50,82 +53,18 @@ Examples:
   pwcflow video clip.mp4 -o flow.gif --max-side 480 --end 100
   pwcflow video camera:0 -o flow.mp4 --end 300
   pwcflow video clips/ "more/**/*.avi" @list.txt -o flows
+\b
+  In other styles: pwcflow video clip.mp4 --viz out.mp4 with
+  --style wheel --max-flow 20 --legend beside
+  --style arrows --spacing 40            # arrows over the frame
+  --style streamlines                    # for smooth fields
+  --style heat --max-flow 20             # the speed alone
+  --style overlay --opacity 0.5          # colours over the frame
+  --style side --palette colorblind      # frame and flow
+  --style warp                           # warped back, and differences
+  For the styles error and occlusion see pwcflow visualize.
 """
-VISUALIZE_EXAMPLES = """\b
-Examples:
-  pwcflow visualize flow.flo -o flow.png
-  pwcflow visualize flows/ -o colours --max-flow 30
-"""
-
 # readable=False: what cannot be read is told by whoever reads it, in one line.
-
-
-def estimate(
-    first: Annotated[
-        Path, typer.Argument(metavar="FIRST", readable=False, help="The first image.")
-    ],
-    second: Annotated[
-        Path,
-        typer.Argument(
-            metavar="SECOND", readable=False, help="The image after it, of the same size."
-        ),
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            readable=False,
-            help="Flow file: .flo, .npz, KITTI .png or another. Its folder must be there.",
-        ),
-    ] = None,
-    backward: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            readable=False,
-            help="Flow file for the flow from SECOND to FIRST. The FILE of -o holds both if it is "
-            "an .exr.",
-        ),
-    ] = None,
-    viz: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            readable=False,
-            help="Colour image of the flow. Its folder must be there.",
-        ),
-    ] = None,
-    max_flow: MaxFlowOption = None,
-    weights: WeightsOption = "default",
-    device: DeviceOption = "auto",
-    precision: PrecisionOption = "fp32",
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Write the flow that carries FIRST onto SECOND."""
-    if not (output or backward or viz):
-        raise typer.BadParameter("give -o FLOW, --backward FLOW, --viz IMAGE, or several")
-    if max_flow and not viz:
-        raise typer.BadParameter("--max-flow is for a colour image; give --viz IMAGE too")
-    with friendly_errors(quiet):
-        from pwcflow.pipeline import estimate_pair
-
-        summary = estimate_pair(
-            _loader(weights, device, precision, quiet),
-            first,
-            second,
-            output=output,
-            viz=viz,
-            backward=backward,
-            max_flow=max_flow,
-        )
-        files = " and ".join(dict.fromkeys(str(path) for path in (output, backward, viz) if path))
-        size = f"{summary['width']} x {summary['height']} pixels"
-        motion = f"largest motion {summary['largest_motion_px']} px"
-        told = f"{files}: {size}, {motion}{_scale(summary['max_flow_px'])}"
-        tell(told, summary, quiet=quiet, as_json=as_json)
 
 
 def video(
@@ -187,7 +126,16 @@ def video(
             help="Remove flow files of an earlier run that the folder holds, and begin anew.",
         ),
     ] = False,
+    style: StyleOption = None,
     max_flow: MaxFlowOption = None,
+    palette: PaletteOption = None,
+    background: BackgroundOption = None,
+    gamma: GammaOption = None,
+    noise_floor: NoiseFloorOption = None,
+    unknown: UnknownOption = None,
+    legend: LegendOption = None,
+    spacing: SpacingOption = None,
+    opacity: OpacityOption = None,
     fps: Annotated[
         float | None,
         typer.Option(help="Frames per second of the colour video.", callback=positive),
@@ -228,7 +176,7 @@ def video(
     with friendly_errors(quiet):
         from pwcflow.flow_file import FLOW_SUFFIXES
         from pwcflow.video_list import find_videos, single_video
-        from pwcflow.video_sink import VideoOutputs
+        from pwcflow.video_outputs import VideoOutputs
 
         names = [str(path) for path in inputs or []]
         source = single_video(names, lists or [])
@@ -243,16 +191,24 @@ def video(
             raise typer.BadParameter(f"--to is one of {known}, not {to}")
         if suffix != ".flo" and not folder:
             raise typer.BadParameter("--to is for a folder of flows; give --flo DIR")
+        look = chosen_look(
+            without=None if movie else "a colour video",
+            max_flow=max_flow, parts=("frame", "second"),
+            style=style, palette=palette, background=background, gamma=gamma,
+            noise_floor=noise_floor, unknown=unknown, legend=legend, spacing=spacing,
+            opacity=opacity,
+        )  # fmt: skip
         outputs = VideoOutputs(
             folder=folder,
             suffix=suffix,
             overwrite=overwrite,
             viz=movie,
             max_flow=max_flow,
+            look=look,
             fps=fps,
         )
-        load = _loader(weights, device, precision, quiet)
-        find = _maker_finder(weights, precision)
+        load = estimator_loader(weights, device, precision, quiet)
+        find = maker_finder(weights, precision)
         if source:
             from pwcflow.pipeline import estimate_video
 
@@ -272,68 +228,6 @@ def video(
         told = f"{outputs}: {number} {'video' if number == 1 else 'videos'}, {counts}"
         tell(told, summary, quiet=quiet, as_json=as_json)
         fail_for([one["reason"] for one in summary["results"] if one["outcome"] == "failed"])
-
-
-def visualize(
-    source: Annotated[
-        Path,
-        typer.Argument(metavar="FLOW", readable=False, help="A flow file or a folder of them."),
-    ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="OUT",
-            readable=False,
-            help="An image, in a folder that must be there; or for a folder a folder, made where "
-            "missing.",
-        ),
-    ],
-    max_flow: MaxFlowOption = None,
-    quiet: QuietOption = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Write colour images of flow files, as Middlebury does.
-
-    Unknown pixels are black. A folder has one scale for all its files, so that a vector has one
-    colour throughout.
-    """
-    with friendly_errors(quiet):
-        from pwcflow.visualize import visualize_file, visualize_folder
-
-        if source.is_dir():
-            summary = visualize_folder(source, output, max_flow=max_flow, progress=not quiet)
-        else:
-            summary = visualize_file(source, output, max_flow=max_flow)
-        images = "1 image" if summary["images"] == 1 else f"{summary['images']} images"
-        told = f"{output}: {images}{_scale(summary['max_flow_px'])}"
-        tell(told, summary, quiet=quiet, as_json=as_json)
-
-
-def _loader(
-    weights: str, device: str, precision: str, quiet: bool
-) -> Callable[[], "FlowEstimator"]:
-    def load() -> "FlowEstimator":
-        import_torch()
-        from pwcflow.estimator import FlowEstimator
-
-        return FlowEstimator(weights, device, precision, quiet=quiet)
-
-    return load
-
-
-def _maker_finder(weights: str, precision: str) -> "Callable[[], Maker | None]":
-    """Return what tells what would compute the flows, without PyTorch where that is enough."""
-
-    def find() -> "Maker | None":
-        from pwcflow.provenance import KnownMaker
-        from pwcflow.weights import provenance_of
-
-        known = None if precision == "auto" else provenance_of(weights)  # auto asks the device
-        return KnownMaker(known, precision) if known else None
-
-    return find
 
 
 def _video_outputs(
@@ -377,8 +271,4 @@ def _video_told(summary: dict[str, Any], outputs: object) -> str:
     size = f"{summary['width']} x {summary['height']} pixels"
     flows = "1 flow" if summary["flows"] == 1 else f"{summary['flows']} flows"
     before = ", complete before" if summary["outcome"] == "skipped" else ""
-    return f"{outputs}: {flows} of {size}{_scale(summary['max_flow_px'])}{before}"
-
-
-def _scale(max_flow_px: float | None) -> str:
-    return "" if max_flow_px is None else f", fully saturated at {max_flow_px} px"
+    return f"{outputs}: {flows} of {size}{scale_told(summary)}{before}"

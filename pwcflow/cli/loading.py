@@ -1,0 +1,37 @@
+"""What loads the estimator that the options ask for, not before it is needed."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pwcflow.cli.console import import_torch
+
+if TYPE_CHECKING:
+    from pwcflow.estimator import FlowEstimator
+    from pwcflow.provenance import Maker
+
+
+def estimator_loader(
+    weights: str, device: str, precision: str, quiet: bool
+) -> Callable[[], "FlowEstimator"]:
+    """Return what loads the estimator, and PyTorch with it, once it is needed."""
+
+    def load() -> "FlowEstimator":
+        import_torch()
+        from pwcflow.estimator import FlowEstimator
+
+        return FlowEstimator(weights, device, precision, quiet=quiet)
+
+    return load
+
+
+def maker_finder(weights: str, precision: str) -> "Callable[[], Maker | None]":
+    """Return what tells what would compute the flows, without PyTorch where that is enough."""
+
+    def find() -> "Maker | None":
+        from pwcflow.provenance import KnownMaker
+        from pwcflow.weights import provenance_of
+
+        known = None if precision == "auto" else provenance_of(weights)  # auto asks the device
+        return KnownMaker(known, precision) if known else None
+
+    return find

@@ -1,0 +1,38 @@
+"""What is told in the end, of a pair and of a video alike."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pwcflow.estimator import FlowEstimator
+
+LoadEstimator = Callable[[], "FlowEstimator"]
+Summary = dict[str, Any]
+"""What was done, for a person or `--json`."""
+
+
+def provenance(estimator: "FlowEstimator") -> Summary:
+    """Return what computed the flows."""
+    return {
+        "weights": estimator.weights.name,
+        "weights_sha256": estimator.weights.sha256,
+        "device": str(estimator.device),
+        "precision": estimator.precision,
+    }
+
+
+def shown(viz: object) -> Summary:
+    """Return how flows are shown, of the settings of a picture or video; Nones without one."""
+    settings = viz if isinstance(viz, dict) else {}
+    return {name: settings.get(name) for name in ("style", "scale")}
+
+
+def rounded(number: float | None) -> float | None:
+    """Return a number to three decimals, as far as there is one."""
+    return None if number is None else round(number, 3)
+
+
+def text(path: Path | None) -> str | None:
+    """Return a path as JSON holds it."""
+    return None if path is None else str(path)

@@ -1,0 +1,66 @@
+"""What a picture is made of: a flow, and what belongs to it."""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from pwcflow.errors import ImageError
+from pwcflow.flow_file import Flow
+from pwcflow.image_file import Image
+
+Picture = npt.NDArray[np.uint8]
+"""(H, W, 3) uint8 RGB."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """A flow from a first frame to a second one, all of one size, and what is known beside it."""
+
+    flow: Flow
+    """(H, W, 2) float32, in pixels."""
+    frame: Image | None = None
+    """The first frame, (H, W, 3) RGB: uint8, uint16, or float from 0 to 1."""
+    second: Image | None = None
+    """The second frame, alike."""
+    truth: Flow | None = None
+    """The true flow."""
+    backward: Flow | None = None
+    """The flow from the second frame back to the first."""
+
+    def check(self) -> None:
+        """Raise `ImageError` if what there is differs in size."""
+        height, width = self.flow.shape[:2]
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None and value.shape[:2] != (height, width):
+                names = {"frame": "the first frame", "second": "the second frame",
+                         "truth": "the true flow", "backward": "the backward flow"}  # fmt: skip
+                raise ImageError(
+                    f"{names[field.name]} is {value.shape[1]} x {value.shape[0]} pixels, but the "
+                    f"flow is {width} x {height}: give the one that belongs to it"
+                )
+
+    def first_picture(self) -> Picture:
+        """Return the first frame in 8 bits."""
+        return _eight_bits(self.frame)
+
+    def second_picture(self) -> Picture:
+        """Return the second frame in 8 bits."""
+        return _eight_bits(self.second)
+
+
+PARTS = tuple(field.name for field in fields(Scene) if field.name != "flow")
+"""The names of what a scene may hold beside its flow."""
+
+
+def _eight_bits(image: Image | None) -> Picture:
+    """Return an image in 8 bits, rounded; one that is already is not copied."""
+    assert image is not None, "a style says which frames it needs"
+    if image.dtype == np.uint8:
+        return image.astype(np.uint8, copy=False)
+    most = 1.0 if image.dtype.kind == "f" else 65535.0
+    result = np.empty(image.shape, np.uint8)
+    for row, target in zip(image, result, strict=True):
+        target[:] = np.clip(row, 0, most) * np.float32(255 / most) + np.float32(0.5)
+    return result

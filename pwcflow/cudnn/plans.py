@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pwcflow.cudnn_graph.descriptors import CudnnError, Descriptor, check, context_of, library
-from pwcflow.cudnn_graph.enums import (
+from pwcflow.cudnn.descriptors import CudnnError, Descriptor, check, context_of, library
+from pwcflow.cudnn.enums import (
     Attribute,
     AttributeType,
     DescriptorType,

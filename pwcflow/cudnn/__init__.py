@@ -1,7 +1,8 @@
-"""Convolutions that cuDNN has and PyTorch does not hand on, through cuDNN's own C interface.
+"""cuDNN: how exact PyTorch's use of it is, and convolutions that PyTorch does not hand on.
 
+`exact_convolutions` is for the former. The latter go through cuDNN's own C interface.
 PyTorch's convolutions read and write whole tensors, and leave bias and LeakyReLU to further
-kernels. Those here read from and write into some channels of a channels-last tensor, and add bias
+kernels. These read from and write into some channels of a channels-last tensor, and add bias
 and LeakyReLU on the way: a dense block then needs no concatenations. They have no gradients: cuDNN
 computes those of such channels on copies that it packs first, which costs more than it saves
 (measured in tests/benchmarks/training.json).
@@ -13,14 +14,16 @@ What is computed is a graph of `operations`, each a descriptor of cuDNN's; `plan
 way to compute one.
 """
 
-from pwcflow.cudnn_graph.convolutions import convolve, convolve_transposed
-from pwcflow.cudnn_graph.descriptors import CudnnError, is_available
-from pwcflow.cudnn_graph.operations import Geometry
+from pwcflow.cudnn.convolutions import convolve, convolve_transposed
+from pwcflow.cudnn.descriptors import CudnnError, is_available
+from pwcflow.cudnn.exact import exact_convolutions
+from pwcflow.cudnn.operations import Geometry
 
 __all__ = [
     "CudnnError",
     "Geometry",
     "convolve",
     "convolve_transposed",
+    "exact_convolutions",
     "is_available",
 ]

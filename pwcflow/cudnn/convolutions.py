@@ -2,9 +2,9 @@
 
 from torch import Tensor
 
-from pwcflow.cudnn_graph import operations
-from pwcflow.cudnn_graph.descriptors import CudnnError, Descriptor, is_available
-from pwcflow.cudnn_graph.operations import (
+from pwcflow.cudnn import operations
+from pwcflow.cudnn.descriptors import CudnnError, Descriptor, is_available
+from pwcflow.cudnn.operations import (
     ALIGNMENT,
     BIAS,
     DATA_TYPES,
@@ -15,7 +15,7 @@ from pwcflow.cudnn_graph.operations import (
     X,
     Y,
 )
-from pwcflow.cudnn_graph.plans import plan_for
+from pwcflow.cudnn.plans import plan_for
 
 CANDIDATES = 4
 """Ways to compute a convolution, of those that cuDNN thinks fastest, that are tried out."""

@@ -8,8 +8,8 @@ from contextlib import suppress
 import torch.nn.functional as F
 from torch import Tensor
 
-from pwcflow import cudnn_graph
-from pwcflow.cudnn_graph import CudnnError, Geometry
+from pwcflow import cudnn
+from pwcflow.cudnn import CudnnError, Geometry
 from pwcflow.ops import bias_leaky_relu_
 
 
@@ -37,10 +37,10 @@ def convolve_into(
     """
     if fused:
         with suppress(CudnnError):
-            cudnn_graph.convolve(x, weight, bias, out, geometry, slope)
+            cudnn.convolve(x, weight, bias, out, geometry, slope)
             return
     try:
-        cudnn_graph.convolve(x, weight, None, out, geometry)
+        cudnn.convolve(x, weight, None, out, geometry)
     except CudnnError:
         stride, padding, dilation = geometry.stride, geometry.padding, geometry.dilation
         out.copy_(F.conv2d(x, weight, None, stride, padding, dilation))
@@ -57,7 +57,7 @@ def transpose_into(x: Tensor, weight: Tensor, out: Tensor, geometry: Geometry) -
         geometry: stride and padding of the convolution that it transposes.
     """
     try:
-        cudnn_graph.convolve_transposed(x, weight, out, geometry)
+        cudnn.convolve_transposed(x, weight, out, geometry)
     except CudnnError:
         out.copy_(
             F.conv_transpose2d(x, weight, None, stride=geometry.stride, padding=geometry.padding)

@@ -1,4 +1,4 @@
-"""PWC-Net for inference: nothing is copied or kept that can be spared.
+"""PWC-Net in channels-last tensors: nothing is copied or kept that can be spared.
 
 `AlignedPwcNet` says what is computed; here it is said how, where only the flow is wanted. Each
 dense block lives in one channels-last tensor into which everything is written where it belongs:
@@ -20,16 +20,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pwcflow.aligned import ALIGNMENT, IMAGE_CHANNELS, AlignedPwcNet, align_state
-from pwcflow.convolution import convolve_into, transpose_into
-from pwcflow.cudnn_graph import Geometry
+from pwcflow.aligned import ALIGNMENT, AlignedPwcNet, align_state
+from pwcflow.cudnn import Geometry
+from pwcflow.inference.convolution import convolve_into, transpose_into
 from pwcflow.network import (
     DECODER_LEVELS,
     DENSE_CHANNELS,
     LEAKY_SLOPE,
     PYRAMID_CHANNELS,
     FlowDecoder,
-    PwcNet,
     Pyramid,
 )
 from pwcflow.ops import (
@@ -78,8 +77,8 @@ class _Decoder:
     upsampling: _Upsampling | None
 
 
-class InferenceNetwork:
-    """PWC-Net's weights on one device, and what computes flow with them."""
+class ChannelsLastNetwork:
+    """An `InferenceNetwork` for half precision on a GPU."""
 
     def __init__(
         self, state: Mapping[str, Tensor], dtype: torch.dtype, device: torch.device
@@ -97,7 +96,7 @@ class InferenceNetwork:
         self._decoders = [self._decoder(network.decoders[str(level)]) for level in DECODER_LEVELS]
         self._context = self._convolutions(network.context)
 
-    def fused(self) -> "InferenceNetwork":
+    def fused(self) -> "ChannelsLastNetwork":
         """Return this network, its convolutions adding bias and LeakyReLU themselves on a GPU.
 
         It is faster by a fifth, but cuDNN compiles such convolutions when they are first used,
@@ -108,14 +107,7 @@ class InferenceNetwork:
         return network
 
     def encode(self, images: Tensor, into: Pyramid | None = None) -> Pyramid:
-        """Return the features of images.
-
-        Args:
-            images: (N, 8, H, W), channels-last, BGR in 0..1 and five channels of zeros; H, W
-                multiples of 64.
-            into: from `empty_pyramid` for as many images of this size, or some of its images, to be
-                written and returned.
-        """
+        """Return the features of images; see `InferenceNetwork.encode`."""
         pyramid: Pyramid = {}
         x = images
         for level, layers in self._pyramid.items():
@@ -137,16 +129,7 @@ class InferenceNetwork:
         }
 
     def decode(self, first: Pyramid, second: Pyramid) -> Tensor:
-        """Return the flow from the first images to the second.
-
-        Args:
-            first: features of the first images, from `encode`.
-            second: features of the second images, same shapes.
-
-        Returns:
-            (N, 2, H / 4, W / 4) float32, in units of FLOW_SCALE full-resolution pixels; channel 0
-            is u (right), 1 is v (down).
-        """
+        """Return the flow from the first images to the second; see `InferenceNetwork.decode`."""
         found: tuple[Tensor, Tensor] | None = None
         for decoder in self._decoders:
             found = self._decode(decoder, first[decoder.level], second[decoder.level], found)
@@ -275,46 +258,3 @@ def _square(sizes: Sequence[int] | str) -> int:
     first, second = (int(size) for size in sizes)
     assert first == second
     return first
-
-
-class ExactNetwork:
-    """`PwcNet` as it is, with the interface of `InferenceNetwork`: for CPUs, and float32 on a GPU.
-
-    Without TF32, which rounds, cuDNN is several times as fast on contiguous float32 tensors as on
-    channels-last ones.
-    """
-
-    def __init__(self, network: PwcNet) -> None:
-        """Take the network, on its device and in its precision."""
-        self.plain = network
-        self._weight = next(network.parameters())
-        self.dtype = self._weight.dtype
-
-    def fused(self) -> "ExactNetwork":
-        """Return this network, which has no faster way; see `InferenceNetwork.fused`."""
-        return self
-
-    def encode(self, images: Tensor, into: Pyramid | None = None) -> Pyramid:
-        """Return the features of images; see `InferenceNetwork.encode`.
-
-        With `into`, only those of the levels in it.
-        """
-        pyramid = self.plain.encode(images[:, :IMAGE_CHANNELS].contiguous())
-        if into is None:
-            return pyramid
-        for level, feature in into.items():
-            feature.copy_(pyramid[level])
-        return into
-
-    def empty_pyramid(self, count: int, height: int, width: int) -> Pyramid:
-        """Return the levels that are decoded of `count` images of H x W pixels, to be written."""
-        return {
-            level: self._weight.new_empty(
-                (count, PYRAMID_CHANNELS[level], height >> level, width >> level)
-            )
-            for level in DECODER_LEVELS
-        }
-
-    def decode(self, first: Pyramid, second: Pyramid) -> Tensor:
-        """Return the flow from the first images to the second; see `InferenceNetwork.decode`."""
-        return self.plain.decode(first, second)[-1]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from pwcflow.inference import ExactNetwork, InferenceNetwork
+from pwcflow.inference.interface import InferenceNetwork
 from pwcflow.network import DECODER_LEVELS, Pyramid, network_size
 from pwcflow.ops import finish_flow, prepare_images
 
@@ -38,9 +38,7 @@ class CapturedFlow:
     Fill `pixels` and call `run`; then `flow` and `finite` hold what was found, until the next run.
     """
 
-    def __init__(
-        self, network: InferenceNetwork | ExactNetwork, batch: Batch, device: torch.device
-    ) -> None:
+    def __init__(self, network: InferenceNetwork, batch: Batch, device: torch.device) -> None:
         """Record the graph; all that it needs is allocated and compiled here."""
         self._network = network.fused() if batch.fused else network
         self._batch = batch

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from pwcflow.cudnn_graph.enums import Attribute, AttributeType, DescriptorType
+from pwcflow.cudnn.enums import Attribute, AttributeType, DescriptorType
 
 logger = logging.getLogger(__name__)
 

@@ -11,10 +11,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from pwcflow.captured import Batch, CapturedFlow
 from pwcflow.cudnn import exact_convolutions
 from pwcflow.flow_file import Flow
-from pwcflow.inference import ExactNetwork, InferenceNetwork
+from pwcflow.inference.captured import Batch, CapturedFlow
+from pwcflow.inference.interface import InferenceNetwork
 
 GRAPHS_KEPT = 4
 """Of sizes used last; each holds the memory of its batch."""
@@ -32,7 +32,7 @@ Pixels = npt.NDArray[Any]
 class GpuFlow:
     """Estimates flow on one GPU. Several threads may use it at a time."""
 
-    def __init__(self, network: InferenceNetwork | ExactNetwork, device: torch.device) -> None:
+    def __init__(self, network: InferenceNetwork, device: torch.device) -> None:
         """Take the network, on its device."""
         self._device = device
         self.network = network

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pwcflow.cudnn_graph.descriptors import Descriptor
-from pwcflow.cudnn_graph.enums import (
+from pwcflow.cudnn.descriptors import Descriptor
+from pwcflow.cudnn.enums import (
     Attribute,
     AttributeType,
     ConvolutionMode,

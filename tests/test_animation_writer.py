@@ -13,8 +13,8 @@ from pwcflow.color import flow_to_color
 from pwcflow.errors import OutputError, VideoError
 from pwcflow.image_file import read_image
 from pwcflow.pipeline import estimate_video
+from pwcflow.runs.video_outputs import VideoOutputs
 from pwcflow.video import open_frames
-from pwcflow.video_outputs import VideoOutputs
 from pwcflow.video_writer import color_writer
 from tests.fake_estimator import FakeEstimator
 from tests.test_video_writer import largest_file, noise

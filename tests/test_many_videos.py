@@ -12,11 +12,11 @@ import pytest
 
 from pwcflow.errors import DeviceError, OutputError, VideoError
 from pwcflow.flow_file import read_flow
-from pwcflow.folder_lock import LOCK_NAME, FolderInUseError, locked_folder
 from pwcflow.image_file import write_image
-from pwcflow.many_videos import estimate_videos
-from pwcflow.video_list import find_videos, single_video
-from pwcflow.video_outputs import VideoOutputs
+from pwcflow.pipeline.many_videos import estimate_videos
+from pwcflow.runs.folder_lock import LOCK_NAME, FolderInUseError, locked_folder
+from pwcflow.runs.video_outputs import VideoOutputs
+from pwcflow.video.find import find_videos, single_video
 from tests.command_line import files_below, invoke, make_video, start, wait_for
 from tests.fake_estimator import FakeEstimator
 
@@ -392,7 +392,7 @@ def test_a_video_that_another_process_is_at_is_passed_over(here, estimator):
     for name in ("a", "b"):
         frames_folder(f"clips/{name}")
     hold = (
-        "import sys\nfrom pathlib import Path\nfrom pwcflow.folder_lock import locked_folder\n"
+        "import sys\nfrom pathlib import Path\nfrom pwcflow.runs.folder_lock import locked_folder\n"
         "with locked_folder(Path('out/a')):\n    print('held', flush=True)\n    sys.stdin.read()\n"
     )
     command = [sys.executable, "-c", hold]
@@ -425,9 +425,9 @@ def test_a_lock_leaves_nothing_behind(here):
 MEMORY = """
 import resource, sys
 from pathlib import Path
-from pwcflow.many_videos import estimate_videos
-from pwcflow.video_list import find_videos
-from pwcflow.video_outputs import VideoOutputs
+from pwcflow.pipeline.many_videos import estimate_videos
+from pwcflow.video.find import find_videos
+from pwcflow.runs.video_outputs import VideoOutputs
 from tests.fake_estimator import FakeEstimator
 
 def peak():

@@ -15,8 +15,8 @@ from pwcflow.flow_file import read_flow, read_metadata
 from pwcflow.image_file import read_image, write_image
 from pwcflow.opencv_log import quiet_codecs
 from pwcflow.pipeline import estimate_pair, estimate_video
-from pwcflow.video_outputs import VideoOutputs
-from pwcflow.video_sink import FOLDER_FPS
+from pwcflow.runs.video_outputs import VideoOutputs
+from pwcflow.runs.video_sink import FOLDER_FPS
 from tests.fake_estimator import FakeEstimator
 
 WIDTH, HEIGHT = 64, 48

@@ -11,7 +11,7 @@ from pwcflow.errors import OutputError, VideoError
 from pwcflow.flow_file import read_flow, write_flow
 from pwcflow.image_file import read_image, write_image
 from pwcflow.pipeline import estimate_pair, estimate_video
-from pwcflow.video_outputs import VideoOutputs
+from pwcflow.runs.video_outputs import VideoOutputs
 from pwcflow.visualization import Look
 from tests.fake_estimator import FakeEstimator
 from tests.test_pipeline import (

@@ -13,8 +13,8 @@ from pwcflow.errors import OutputError, PwcFlowError, VideoError
 from pwcflow.frame_selection import FrameSelection
 from pwcflow.image_file import write_image
 from pwcflow.pipeline import estimate_video
-from pwcflow.provenance import difference, input_of, read_record
-from pwcflow.video_outputs import VideoOutputs
+from pwcflow.runs.provenance import difference, input_of, read_record
+from pwcflow.runs.video_outputs import VideoOutputs
 from tests.command_line import make_video
 from tests.fake_estimator import FakeEstimator
 

@@ -12,7 +12,7 @@ from pwcflow.flow_file import Metadata, check_flow_suffix, read_flow, write_flow
 from pwcflow.image_file import Image, check_image_suffix, read_image, write_image
 from pwcflow.outputs import check_nothing_lost
 from pwcflow.pipeline.summary import LoadEstimator, Summary, provenance, rounded, shown, text
-from pwcflow.provenance import UNITS
+from pwcflow.runs.provenance import UNITS
 from pwcflow.scale import MaxFlow, name_of_rule
 from pwcflow.visualization import (
     WHEEL,

@@ -8,12 +8,12 @@ from dataclasses import replace
 from functools import cache
 
 from pwcflow.errors import FlowFileError, ImageError, OutputError, VideoError, memory_shortage
-from pwcflow.folder_lock import FolderInUseError
 from pwcflow.frame_selection import ALL_FRAMES, FrameSelection
 from pwcflow.outputs import check_folder
 from pwcflow.pipeline import FindMaker, LoadEstimator, Summary, estimate_video
-from pwcflow.video_list import FoundVideo
-from pwcflow.video_outputs import VideoOutputs
+from pwcflow.runs.folder_lock import FolderInUseError
+from pwcflow.runs.video_outputs import VideoOutputs
+from pwcflow.video.find import FoundVideo
 
 VIZ_NAME = "flow.mp4"
 """The colour video of each of many videos, in a folder of its own."""

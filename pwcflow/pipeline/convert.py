@@ -15,8 +15,8 @@ from pwcflow.flow_file import (
     read_metadata,
     write_flow,
 )
-from pwcflow.flow_tree import flow_files_below
 from pwcflow.outputs import check_folder, check_nothing_lost, make_folder
+from pwcflow.pipeline.flow_tree import flow_files_below
 from pwcflow.progress import progress_bar
 
 _PAIRS = {"jpg": ".jpg", "png8": ".png"}

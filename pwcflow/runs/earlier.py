@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from pwcflow.errors import OutputError
 from pwcflow.frame_selection import ALL_FRAMES, FrameSelection
-from pwcflow.provenance import (
+from pwcflow.runs.flow_files import numbered_flows, usable_flows
+from pwcflow.runs.provenance import (
     Maker,
     Record,
     RunRecord,
@@ -15,8 +16,7 @@ from pwcflow.provenance import (
     read_record,
     recorded_suffix,
 )
-from pwcflow.run_folder import numbered_flows, usable_flows
-from pwcflow.video_outputs import MADE_OF_VIZ, VideoOutputs
+from pwcflow.runs.video_outputs import MADE_OF_VIZ, VideoOutputs
 from pwcflow.video_writer import shows_all
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pwcflow.flow_file import Direction, kind_of, known_pixels, pair, read_flow, read_metadata
-from pwcflow.provenance import provenance_of_flow
+from pwcflow.runs.provenance import provenance_of_flow
 
 
 def describe(path: Path, *, bound: float | None = None) -> dict[str, Any]:

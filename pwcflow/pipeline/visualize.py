@@ -7,12 +7,11 @@ from typing import Any
 from pwcflow.atomic_file import check_writable
 from pwcflow.errors import FlowFileError, OutputError
 from pwcflow.flow_file import Flow, read_flow
-from pwcflow.flow_tree import flow_files_below
 from pwcflow.image_file import check_image_suffix, write_image
 from pwcflow.outputs import check_folder, check_nothing_lost, make_folder
+from pwcflow.pipeline.flow_tree import flow_files_below
 from pwcflow.progress import progress_bar
 from pwcflow.scale import FoundScale, MaxFlow, name_of_rule
-from pwcflow.scene_files import SceneFiles, own_parts, scenes_of
 from pwcflow.visualization import (
     WHEEL,
     Look,
@@ -22,6 +21,7 @@ from pwcflow.visualization import (
     scale_settings,
     style_of,
 )
+from pwcflow.visualization.scene_files import SceneFiles, own_parts, scenes_of
 
 NOTHING_BESIDE = SceneFiles()
 

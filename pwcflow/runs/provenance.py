@@ -17,8 +17,8 @@ from pwcflow import __version__
 from pwcflow.atomic_file import replacing
 from pwcflow.errors import OutputError, VideoError, reason_of
 from pwcflow.flow_file import FLOW_SUFFIXES
-from pwcflow.run_folder import DEFAULT_SUFFIX, number_of
-from pwcflow.video_list import files_of
+from pwcflow.runs.flow_files import DEFAULT_SUFFIX, number_of
+from pwcflow.video.find import files_of
 
 RECORD_NAME = "pwcflow.json"
 _SECONDS_BETWEEN_UPDATES = 5.0

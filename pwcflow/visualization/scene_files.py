@@ -8,7 +8,7 @@ from pwcflow.errors import FlowFileError, ImageError, reason_of
 from pwcflow.flow_file import Flow, is_flow_name, kind_of, read_flow
 from pwcflow.image_file import read_image
 from pwcflow.video import is_frame, natural_key
-from pwcflow.visualization import Scene
+from pwcflow.visualization.scene import Scene
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pwcflow.run_folder import DEFAULT_SUFFIX
+from pwcflow.runs.flow_files import DEFAULT_SUFFIX
 from pwcflow.scale import MaxFlow
 from pwcflow.visualization import WHEEL, Look, scale_settings
 

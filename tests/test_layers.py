@@ -14,15 +14,12 @@ PACKAGE = Path(pwcflow.__file__).parent
 LAYERS = [
     {"errors", "frame_selection", "opencv_log", "progress"},
     {"atomic_file", "cuda_kernels", "cudnn", "device", "exr_header", "openexr_log"},
-    {"image_file", "palette", "warp"},
+    {"image_file", "warp"},
     {"ops"},
-    {"network", "flow_file", "video"},
-    {"color", "color_writer", "evaluation", "overlap"},
-    {"animation_writer"},
-    {"aligned", "weights", "scale", "video_writer"},
-    {"visualization"},
-    {"inference"},
-    {"estimator", "outputs"},
+    {"flow_file", "network", "video"},
+    {"aligned", "color", "evaluation", "overlap", "video_writer", "weights"},
+    {"inference", "outputs", "visualization"},
+    {"estimator"},
     {"training"},
     {"runs"},
     {"pipeline", "viewer"},
@@ -31,10 +28,9 @@ LAYERS = [
     {"__main__", "__init__"},
 ]
 TORCH_FREE = {
-    "__init__", "animation_writer", "atomic_file", "cli", "color", "color_writer", "errors",
-    "evaluation", "exr_header", "flow_file", "frame_selection", "image_file", "opencv_log",
-    "openexr_log", "outputs", "overlap", "palette", "pipeline", "progress", "runs", "scale",
-    "video", "video_writer", "viewer", "visualization",
+    "__init__", "atomic_file", "cli", "color", "errors", "evaluation", "exr_header", "flow_file",
+    "frame_selection", "image_file", "opencv_log", "openexr_log", "outputs", "overlap", "pipeline",
+    "progress", "runs", "video", "video_writer", "viewer", "visualization",
 }  # fmt: skip
 
 

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from pwcflow.atomic_file import check_writable
+from pwcflow.color.scale import FoundScale, MaxFlow, name_of_rule
 from pwcflow.errors import FlowFileError, OutputError
 from pwcflow.flow_file import Flow, read_flow
 from pwcflow.image_file import check_image_suffix, write_image
 from pwcflow.outputs import check_folder, check_nothing_lost, make_folder
 from pwcflow.pipeline.flow_tree import flow_files_below
 from pwcflow.progress import progress_bar
-from pwcflow.scale import FoundScale, MaxFlow, name_of_rule
 from pwcflow.visualization import (
     WHEEL,
     Look,

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pwcflow.color.scale import MaxFlow
 from pwcflow.runs.flow_files import DEFAULT_SUFFIX
-from pwcflow.scale import MaxFlow
 from pwcflow.visualization import WHEEL, Look, scale_settings
 
 MADE_OF_VIZ = ("max_flow_px", "fps", "max_flow_px_of_pictures")

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
 
+from pwcflow.color.scale import RunningScale
 from pwcflow.errors import OutputError, VideoError, reason_of
 from pwcflow.flow_file import Flow, read_flow, write_flow
 from pwcflow.image_file import Image
@@ -14,7 +15,6 @@ from pwcflow.overlap import WriteBehind, Writer
 from pwcflow.runs.flow_files import flow_file, numbered_flows
 from pwcflow.runs.provenance import RECORD_NAME, RunRecord, read_record, recorded_suffix
 from pwcflow.runs.video_outputs import VideoOutputs
-from pwcflow.scale import RunningScale
 from pwcflow.video.source import FrameSource
 from pwcflow.video_writer import color_writer
 from pwcflow.visualization import Scene, check_parts, draw, picture_size, style_of

@@ -9,8 +9,8 @@ import cv2
 import numpy as np
 
 from pwcflow.color import ColorCode, flow_to_color
+from pwcflow.color.palette import Rgb
 from pwcflow.errors import OutputError
-from pwcflow.palette import Rgb
 from pwcflow.visualization.scene import Picture
 from pwcflow.visualization.text import draw_text, number, text_width
 

@@ -1,83 +1,23 @@
-"""Flow as colours: the direction is the hue, the length is the saturation.
+"""Flow as a picture: the direction is the hue, the length is the saturation.
 
 Source: Baker et al., "A Database and Evaluation Methodology for Optical Flow", IJCV 2011, and the
 program published with it (colorcode.cpp, color_flow.cpp).
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import cv2
 import numpy as np
 import numpy.typing as npt
 
-from pwcflow.flow_file import UNKNOWN_ABOVE, Flow, Mask, known_pixels
-from pwcflow.palette import COLORS, STEPS, PaletteName, Rgb, color_wheel, palette
+from pwcflow.color.code import MIDDLEBURY, ColorCode
+from pwcflow.color.palette import COLORS, STEPS, PaletteName, palette
+from pwcflow.color.vectors import UNITS_PER_PX, largest_magnitude, row_blocks, vectors_of
+from pwcflow.flow_file import Flow, Mask
 
-__all__ = [
-    "SMALLEST_SCALE_PX",
-    "ColorCode",
-    "color_wheel",
-    "flow_over_image",
-    "flow_to_color",
-    "largest_magnitude",
-]
-
-SMALLEST_SCALE_PX = 1.0
-"""Shorter flows are not stretched to full colour, so the noise of a static scene is white."""
-
-_PIXELS_AT_ONCE = 1 << 15  # the temporaries of so many pixels stay in a core's cache
 _DARKENED = 0.75
-# The vectors are counted in a unit so small that OpenCV, which adds 2e-16 to a component before it
-# divides by it, finds the angle of any. A power of two rounds nothing, and the squares still fit.
-_UNITS_PER_PX = np.float32(2**30)
 _BITS_OF_NEGATIVE_ZERO = np.iinfo(np.int32).min
-
-
-@dataclass(frozen=True, kw_only=True)
-class ColorCode:
-    """How vectors become colours.
-
-    Of a vector of length m px, with a scale of s px and a noise floor of n px, the colour lies
-    between that of no motion and that of its direction, at ((m - n) / (s - n)) ** (1 / gamma),
-    where m <= n is no motion. Longer than s is at the rim, and marked: on white its colour is
-    darkened by a quarter, as Middlebury does, on black it is lightened by a quarter; the palette
-    `colorblind` has no colour to spare for that.
-
-    Attributes:
-        palette: the colours of the directions; see `pwcflow.palette.palette`.
-        background: the colour of no motion; that of `colorblind` is gray, whatever this says.
-        gamma: above 1 shows slow motion stronger.
-        noise_floor_px: motion up to this length counts as none.
-        unknown: the RGB colour of unknown pixels; None for black, or on black for gray.
-    """
-
-    palette: PaletteName = "middlebury"
-    background: Literal["white", "black"] = "white"
-    gamma: float = 1.0
-    noise_floor_px: float = 0.0
-    unknown: Rgb | None = None
-
-    @property
-    def smallest_scale_px(self) -> float:
-        """The least scale that is chosen for a flow: what is slower is mostly noise."""
-        return max(SMALLEST_SCALE_PX, 2 * self.noise_floor_px)
-
-    @property
-    def still(self) -> Rgb:
-        """The colour of no motion."""
-        center = palette(self.palette).center
-        return center or ((255,) * 3 if self.background == "white" else (0,) * 3)
-
-    @property
-    def unknown_color(self) -> Rgb:
-        """The colour of unknown pixels."""
-        return self.unknown or ((128,) * 3 if self.still == (0, 0, 0) else (0,) * 3)
-
-
-MIDDLEBURY = ColorCode()
 
 
 def flow_to_color(
@@ -142,49 +82,6 @@ def flow_over_image(
     return result
 
 
-def largest_magnitude(flow: Flow) -> float:
-    """Return the length of the longest known vector of a flow (H, W, 2), in pixels; 0.0 if none."""
-    lengths = [_vectors(flow[rows]).length.max() for rows in row_blocks(flow)]
-    return float(max(lengths, default=np.float32(0)) / _UNITS_PER_PX)
-
-
-class _Vectors(NamedTuple):
-    """Known vectors and 0 elsewhere, each (H, W) float32, in 1 / _UNITS_PER_PX of a pixel."""
-
-    u: Flow
-    v: Flow
-    length: Flow
-    known: Mask | None
-    """Where they are known; None for everywhere, as is usual."""
-
-
-def row_blocks(flow: Flow) -> Iterator[slice]:
-    """Yield the rows of a flow (H, W, 2), some at a time; none if it has no pixel."""
-    height, width = flow.shape[:2]
-    if width:
-        rows = max(1, _PIXELS_AT_ONCE // width)
-        yield from (slice(top, min(top + rows, height)) for top in range(0, height, rows))
-
-
-def _vectors(flow: Flow) -> _Vectors:
-    parts = np.empty((3, *flow.shape[:2]), np.float32)
-    u, v, length = parts
-    with np.errstate(over="ignore", invalid="ignore"):  # by the unknown ones
-        np.multiply(flow[..., 0], _UNITS_PER_PX, out=u)
-        np.multiply(flow[..., 1], _UNITS_PER_PX, out=v)
-        np.multiply(u, u, out=length)
-        length += v * v
-        np.sqrt(length, out=length)
-    if length.max() <= UNKNOWN_ABOVE * _UNITS_PER_PX:  # false for NaN
-        return _Vectors(u, v, length, None)
-    known = known_pixels(flow)
-    kept = np.zeros_like(parts)
-    for source, target in zip(parts, kept, strict=True):
-        cv2.copyTo(source, known.view(np.uint8), target)
-    u, v, length = kept
-    return _Vectors(u, v, length, known)
-
-
 def _checked_scale(flow: Flow, max_magnitude_px: float | None, code: ColorCode) -> float:
     if flow.ndim != 3 or flow.shape[2] != 2:
         raise ValueError(f"a flow is (H, W, 2), but {flow.shape = }")
@@ -213,8 +110,8 @@ class _Polar(NamedTuple):
 
 
 def _polar(flow: Flow, scale: float, code: ColorCode) -> _Polar:
-    u, v, radius, known = _vectors(flow)
-    radius /= np.float32(scale) * _UNITS_PER_PX
+    u, v, radius, known = vectors_of(flow)
+    radius /= np.float32(scale) * UNITS_PER_PX
     beyond = None
     if known is not None or radius.max() > 1:
         beyond = radius > 1

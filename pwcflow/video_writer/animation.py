@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pwcflow.atomic_file import replacing
-from pwcflow.color_writer import ColorWriter
 from pwcflow.errors import OutputError
 from pwcflow.image_file.animation import gif_pictures, webp_durations_ms
 from pwcflow.opencv_log import quiet_encoding
+from pwcflow.video_writer.writer import ColorWriter
 
 _MOST_PIXELS = 1 << 27  # of all frames together, 400 MB: OpenCV encodes them from memory
 

@@ -6,7 +6,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pwcflow.color import SMALLEST_SCALE_PX, largest_magnitude, row_blocks
+from pwcflow.color.code import SMALLEST_SCALE_PX
+from pwcflow.color.vectors import largest_magnitude, row_blocks
 from pwcflow.flow_file import Flow, known_pixels
 
 MaxFlow: TypeAlias = float | Literal["frame", "sequence", "percentile"]

@@ -9,12 +9,12 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
-from pwcflow.animation_writer import ANIMATION_SUFFIXES, ColorAnimationWriter, shows
 from pwcflow.atomic_file import replacing
-from pwcflow.color_writer import ColorWriter
 from pwcflow.errors import OutputError, VideoError
 from pwcflow.opencv_log import quiet_codecs, quiet_encoding, settled_environment
 from pwcflow.video import HIGHEST_FPS, count_frames, opencv_name
+from pwcflow.video_writer.animation import ANIMATION_SUFFIXES, ColorAnimationWriter, shows
+from pwcflow.video_writer.writer import ColorWriter
 
 # Codecs to try, best first. H.264 ("avc1") plays everywhere, but OpenCV's wheels have no encoder
 # for it, and on some boards it is a hardware encoder that opens and then fails: hence it is tried

@@ -1,9 +1,13 @@
 """Fixtures and rules shared by all tests."""
 
 import os
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.fake_estimator import FakeEstimator
 
 SHARED = Path(__file__).parents[1].parent / "shared"
 
@@ -47,3 +51,17 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     make_inputs()
     return tmp_path
+
+
+@pytest.fixture
+def estimator() -> FakeEstimator:
+    """Return an estimator without a network, whose flow tells which two images it was given."""
+    return FakeEstimator()
+
+
+@pytest.fixture
+def no_thread_is_left_behind() -> Iterator[None]:
+    """Look after a test whether its threads have ended."""
+    yield
+    running = [thread for thread in threading.enumerate() if not thread.daemon]  # tqdm has one
+    assert running == [threading.main_thread()]

@@ -24,11 +24,6 @@ REPOSITORY = Path(__file__).parents[1]
 
 
 @pytest.fixture
-def estimator():
-    return FakeEstimator()
-
-
-@pytest.fixture
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -14,7 +14,7 @@ from pwcflow.runs.video_outputs import VideoOutputs
 from pwcflow.video_writer import animation
 from pwcflow.visualization import Look
 from tests.fake_estimator import FakeEstimator
-from tests.test_pipeline import (
+from tests.gray_frames import (
     HEIGHT,
     WIDTH,
     frames_folder,
@@ -23,12 +23,6 @@ from tests.test_pipeline import (
     names_in,
     run,
 )
-
-
-@pytest.fixture
-def estimator():
-    return FakeEstimator()
-
 
 # videos and animations
 

@@ -19,11 +19,6 @@ from tests.command_line import make_video
 from tests.fake_estimator import FakeEstimator
 
 
-@pytest.fixture
-def estimator():
-    return FakeEstimator()
-
-
 def frames_folder(folder, levels=(10, 20, 30)):
     folder.mkdir(parents=True)
     for number, level in enumerate(levels):

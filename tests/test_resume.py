@@ -22,7 +22,6 @@ from pwcflow.runs.video_outputs import VideoOutputs
 from pwcflow.video.find import find_videos
 from tests import many_run
 from tests.command_line import invoke, make_video, process, start, wait_for
-from tests.fake_estimator import FakeEstimator
 from tests.flow_samples import HERE
 
 REPOSITORY = Path(__file__).parents[1]
@@ -32,11 +31,6 @@ VIDEOS = 8
 WIDTH, HEIGHT = 64, 48
 
 posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
-
-
-@pytest.fixture
-def estimator():
-    return FakeEstimator()
 
 
 def frames_folder(folder, levels):

@@ -19,6 +19,7 @@ from pwcflow.errors import OutputError, VideoError, reason_of
 from pwcflow.flow_file import FLOW_SUFFIXES
 from pwcflow.runs.flow_files import DEFAULT_SUFFIX, number_of
 from pwcflow.video.find import files_of
+from pwcflow.weights import Provenance
 
 RECORD_NAME = "pwcflow.json"
 _SECONDS_BETWEEN_UPDATES = 5.0
@@ -30,24 +31,12 @@ Record: TypeAlias = Mapping[str, Any]
 """What a `pwcflow.json` holds."""
 
 
-class NamedWeights(Protocol):
-    """What a record holds of the weights."""
-
-    @property
-    def name(self) -> str:
-        """Of the checkpoint, or its file."""
-
-    @property
-    def sha256(self) -> str:
-        """Of the file."""
-
-
 class Maker(Protocol):
     """What computes flows, as far as it decides whether an earlier run may be gone on with."""
 
     @property
-    def weights(self) -> NamedWeights:
-        """The weights."""
+    def weights(self) -> Provenance:
+        """What they are."""
 
     @property
     def precision(self) -> str:
@@ -58,7 +47,7 @@ class Maker(Protocol):
 class KnownMaker:
     """A `Maker` that is known without loading it."""
 
-    weights: NamedWeights
+    weights: Provenance
     precision: str
 
 

@@ -15,7 +15,7 @@ from pwcflow.outputs import check_nothing_lost
 from pwcflow.pipeline.summary import LoadEstimator, Summary, provenance, rounded, shown, text
 from pwcflow.runs.provenance import UNITS
 from pwcflow.visualization import (
-    WHEEL,
+    DEFAULT_LOOK,
     Look,
     Scene,
     check_parts,
@@ -38,7 +38,7 @@ def estimate_pair(
     viz: Path | None,
     backward: Path | None = None,
     max_flow: MaxFlow | None = None,
-    look: Look = WHEEL,
+    look: Look = DEFAULT_LOOK,
     truth: Path | None = None,
 ) -> Summary:
     """Write the flow that carries the image `first` onto the image `second`.

@@ -13,7 +13,7 @@ from pwcflow.outputs import check_folder, check_nothing_lost, make_folder
 from pwcflow.pipeline.flow_tree import flow_files_below
 from pwcflow.progress import progress_bar
 from pwcflow.visualization import (
-    WHEEL,
+    DEFAULT_LOOK,
     Look,
     check_parts,
     draw,
@@ -31,7 +31,7 @@ def visualize_file(
     output: Path,
     *,
     max_flow: MaxFlow | None = None,
-    look: Look = WHEEL,
+    look: Look = DEFAULT_LOOK,
     beside: SceneFiles = NOTHING_BESIDE,
 ) -> dict[str, Any]:
     """Write a picture of a flow file.
@@ -69,7 +69,7 @@ def visualize_folder(
     output: Path,
     *,
     max_flow: MaxFlow | None = None,
-    look: Look = WHEEL,
+    look: Look = DEFAULT_LOOK,
     beside: SceneFiles = NOTHING_BESIDE,
     progress: bool = False,
 ) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pwcflow.color.scale import MaxFlow
 from pwcflow.runs.flow_files import DEFAULT_SUFFIX
-from pwcflow.visualization import WHEEL, Look, scale_settings
+from pwcflow.visualization import DEFAULT_LOOK, Look, scale_settings
 
 MADE_OF_VIZ = ("max_flow_px", "fps", "max_flow_px_of_pictures")
 """What the record of a colour video holds beside `VideoOutputs.viz_settings`: how it came out."""
@@ -27,7 +27,7 @@ class VideoOutputs:
     """The colour video."""
     max_flow: MaxFlow | None = None
     """The magnitude shown fully saturated, in pixels, or how it is found; see `RunningScale`."""
-    look: Look = WHEEL
+    look: Look = DEFAULT_LOOK
     """The style of the colour video, and what belongs to it."""
     fps: float | None = None
     """Frames per second of the colour video; the source's own when None."""

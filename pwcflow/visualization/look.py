@@ -57,5 +57,5 @@ class Look:
         )
 
 
-WHEEL = Look()
+DEFAULT_LOOK = Look()
 """What is usual: the colours of Middlebury."""

@@ -44,13 +44,19 @@ def shared() -> Path:
 
 
 @pytest.fixture
-def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty folder to work in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def inputs(here: Path) -> Path:
     """Return a folder to work in, with the inputs of the command line's tests."""
     from tests.command_line import make_inputs
 
-    monkeypatch.chdir(tmp_path)
     make_inputs()
-    return tmp_path
+    return here
 
 
 @pytest.fixture

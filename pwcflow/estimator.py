@@ -19,8 +19,8 @@ from torch import Tensor
 from pwcflow.cudnn import exact_convolutions
 from pwcflow.device import find_device, find_precision
 from pwcflow.errors import WeightsError
-from pwcflow.gpu_flow import GpuFlow, at_work
-from pwcflow.inference import ExactNetwork, InferenceNetwork
+from pwcflow.inference import ChannelsLastNetwork, ExactNetwork, InferenceNetwork
+from pwcflow.inference.gpu_flow import GpuFlow, at_work
 from pwcflow.network import PwcNet, Pyramid, network_size
 from pwcflow.ops import finish_flow, prepare_images
 from pwcflow.weights import load_weights
@@ -211,10 +211,10 @@ class FlowEstimator:
 
 def _network(
     state: Mapping[str, Tensor], dtype: torch.dtype, device: torch.device
-) -> InferenceNetwork | ExactNetwork:
+) -> InferenceNetwork:
     """Return what computes flow fastest in a precision on a device."""
     if device.type == "cuda" and dtype != torch.float32:
-        return InferenceNetwork(state, dtype, device)
+        return ChannelsLastNetwork(state, dtype, device)
     network = PwcNet()
     network.load_state_dict(state)
     network.requires_grad_(False).eval().set_precision(dtype)

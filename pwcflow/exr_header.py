@@ -9,6 +9,11 @@ from typing import NamedTuple
 MAGIC = b"\x76\x2f\x31\x01"
 _TILED, _LONG_NAMES, _DEEP, _MULTI_PART = 0x200, 0x400, 0x800, 0x1000
 _KNOWN_FLAGS = _TILED | _LONG_NAMES | _DEEP | _MULTI_PART
+COMPRESSIONS = {
+    "none": 1, "RLE": 1, "ZIPS": 1, "ZIP": 16, "PIZ": 32,
+    "PXR24": 16, "B44": 32, "B44A": 32, "DWAA": 32, "DWAB": 256,
+}  # fmt: skip
+"""How many rows of scan lines a block holds, by the names of `ExrPart.compression` 0, 1, ..."""
 _WANTED = (("compression", 1), ("dataWindow", 16), ("displayWindow", 16))
 
 
@@ -56,6 +61,7 @@ class ExrPart(NamedTuple):
     channels: dict[str, ExrChannel]
     """By name, in the order in which they are stored."""
     compression: int
+    """Its place in COMPRESSIONS; one beyond them is newer."""
     data: ExrWindow
     """Which pixels are stored."""
     display: ExrWindow
@@ -66,6 +72,11 @@ class ExrPart(NamedTuple):
     table: int
     """Where the table of block positions begins, if this is the first part."""
     attributes: dict[str, bytes]
+
+    @property
+    def rows_in_block(self) -> int | None:
+        """How many rows of scan lines a block holds; None where the compression is newer."""
+        return dict(enumerate(COMPRESSIONS.values())).get(self.compression)
 
     @property
     def rows(self) -> Overlap:

@@ -41,6 +41,13 @@ def make_video(path, frames):
     return path
 
 
+def touch(*names):
+    """Make empty files, with their folders."""
+    for name in map(Path, names):
+        name.parent.mkdir(parents=True, exist_ok=True)
+        name.touch()
+
+
 def half(path, source):
     data = source.read_bytes()
     path.write_bytes(data[: len(data) // 2])

@@ -1,9 +1,13 @@
 """Fixtures and rules shared by all tests."""
 
 import os
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.fake_estimator import FakeEstimator
 
 SHARED = Path(__file__).parents[1].parent / "shared"
 
@@ -40,10 +44,30 @@ def shared() -> Path:
 
 
 @pytest.fixture
-def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty folder to work in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def inputs(here: Path) -> Path:
     """Return a folder to work in, with the inputs of the command line's tests."""
     from tests.command_line import make_inputs
 
-    monkeypatch.chdir(tmp_path)
     make_inputs()
-    return tmp_path
+    return here
+
+
+@pytest.fixture
+def estimator() -> FakeEstimator:
+    """Return an estimator without a network, whose flow tells which two images it was given."""
+    return FakeEstimator()
+
+
+@pytest.fixture
+def no_thread_is_left_behind() -> Iterator[None]:
+    """Look after a test whether its threads have ended."""
+    yield
+    running = [thread for thread in threading.enumerate() if not thread.daemon]  # tqdm has one
+    assert running == [threading.main_thread()]

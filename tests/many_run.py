@@ -11,9 +11,9 @@ import sys
 import time
 from pathlib import Path
 
-from pwcflow.many_videos import estimate_videos
-from pwcflow.video_list import find_videos
-from pwcflow.video_outputs import VideoOutputs
+from pwcflow.pipeline.many_videos import estimate_videos
+from pwcflow.runs.video_outputs import VideoOutputs
+from pwcflow.video.find import find_videos
 from tests.fake_estimator import FakeEstimator
 
 SECONDS_PER_FLOW = 0.002

@@ -7,15 +7,14 @@ import numpy as np
 import pytest
 from PIL import Image, ImageSequence
 
-from pwcflow import animation_writer
-from pwcflow.animation_writer import ANIMATION_SUFFIXES, ColorAnimationWriter, shows
 from pwcflow.color import flow_to_color
 from pwcflow.errors import OutputError, VideoError
 from pwcflow.image_file import read_image
 from pwcflow.pipeline import estimate_video
+from pwcflow.runs.video_outputs import VideoOutputs
 from pwcflow.video import open_frames
-from pwcflow.video_outputs import VideoOutputs
-from pwcflow.video_writer import color_writer
+from pwcflow.video_writer import animation, color_writer
+from pwcflow.video_writer.animation import ANIMATION_SUFFIXES, ColorAnimationWriter, shows
 from tests.fake_estimator import FakeEstimator
 from tests.test_video_writer import largest_file, noise
 
@@ -165,7 +164,7 @@ def test_without_a_frame_nothing_is_written(tmp_path, suffix):
 
 @both
 def test_too_many_frames_for_memory_are_refused_with_what_to_do(tmp_path, suffix, monkeypatch):
-    monkeypatch.setattr(animation_writer, "_MOST_PIXELS", 5 * 61 * 35 + 7)
+    monkeypatch.setattr(animation, "_MOST_PIXELS", 5 * 61 * 35 + 7)
     path = tmp_path / f"flow{suffix}"
     write(path, pictures(5))
     before = path.read_bytes()
@@ -232,7 +231,7 @@ def test_a_run_writes_an_animation_and_finds_it_done_or_damaged_later(tmp_path, 
 @both
 def test_a_clip_too_long_is_refused_before_anything_is_loaded(tmp_path, suffix, monkeypatch):
     source, estimator = frames_folder(tmp_path / "frames", 7), FakeEstimator()
-    monkeypatch.setattr(animation_writer, "_MOST_PIXELS", 5 * 61 * 35)
+    monkeypatch.setattr(animation, "_MOST_PIXELS", 5 * 61 * 35)
     viz = tmp_path / f"flow{suffix}"
     with pytest.raises(OutputError, match="takes 5 frames at most, and there are 6; give --end"):
         estimate_video(estimator.load, source, VideoOutputs(viz=viz))

@@ -9,7 +9,7 @@ import pytest
 from pwcflow.errors import VideoError
 from pwcflow.frame_selection import FrameSelection
 from pwcflow.video import open_frames
-from tests.test_video import index_of, picture
+from tests.video_samples import index_of, picture
 
 CAMERA = Path("camera:0")
 

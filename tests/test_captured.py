@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from pwcflow.captured import Batch, CapturedFlow
 from pwcflow.cudnn import exact_convolutions
-from pwcflow.inference import ExactNetwork, InferenceNetwork
+from pwcflow.inference import ChannelsLastNetwork, ExactNetwork
+from pwcflow.inference.captured import Batch, CapturedFlow
 from pwcflow.network import PwcNet
 from pwcflow.weights import load_weights
 
@@ -20,12 +20,12 @@ HEIGHT, WIDTH = 60, 120
 """Stretched to 64 x 128."""
 
 
-@pytest.fixture(scope="module", params=[InferenceNetwork, ExactNetwork])
+@pytest.fixture(scope="module", params=[ChannelsLastNetwork, ExactNetwork])
 def network(request):
     estimator()  # is made here, outside of inference mode, as others use it too
     state = load_weights("default").state
-    if request.param is InferenceNetwork:
-        return InferenceNetwork(state, torch.float32, torch.device("cuda"))
+    if request.param is ChannelsLastNetwork:
+        return ChannelsLastNetwork(state, torch.float32, torch.device("cuda"))
     plain = PwcNet()
     plain.load_state_dict(state)
     return ExactNetwork(plain.cuda().requires_grad_(False))

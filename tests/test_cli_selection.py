@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from pwcflow.cli import app
 from pwcflow.flow_file import read_flow
-from tests.test_video import picture
+from tests.video_samples import picture
 
 
 @pytest.fixture

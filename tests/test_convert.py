@@ -7,9 +7,9 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from pwcflow.convert import FORMATS, convert_file, convert_folder
 from pwcflow.errors import FlowFileError, OutputError
 from pwcflow.flow_file import read_flow, read_metadata, write_flow
+from pwcflow.pipeline.convert import FORMATS, convert_file, convert_folder
 
 PACKAGES = {"flo5": "h5py", "exr": "OpenEXR"}
 HERE = [name for name in FORMATS if name not in PACKAGES or find_spec(PACKAGES[name])]

@@ -6,9 +6,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from pwcflow import cudnn_graph
-from pwcflow.cudnn_graph import CudnnError, Geometry, convolve, convolve_transposed
-from pwcflow.cudnn_graph.plans import workspace_limit
+from pwcflow import cudnn
+from pwcflow.cudnn import CudnnError, Geometry, convolve, convolve_transposed
+from pwcflow.cudnn.plans import workspace_limit
 
 from .features import relative_error
 
@@ -78,7 +78,7 @@ def in_tf32(tensor):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="for machines without a GPU")
 def test_there_is_none_without_a_gpu():
-    assert not cudnn_graph.is_available()
+    assert not cudnn.is_available()
 
 
 def test_a_copy_of_large_slices_fits_the_workspace():
@@ -93,7 +93,7 @@ def test_a_copy_of_large_slices_fits_the_workspace():
 
 @pytest.mark.gpu
 def test_the_library_of_this_pytorch_is_found():
-    assert cudnn_graph.is_available()
+    assert cudnn.is_available()
 
 
 @pytest.mark.gpu

@@ -97,7 +97,7 @@ def test_a_missing_package_is_told_with_the_extra_that_brings_it(tmp_path, monke
 def test_no_format_needs_torch(tmp_path):
     script = (
         "import sys; sys.modules['torch'] = None\n"
-        "import numpy, pwcflow.convert, pwcflow.info\n"
+        "import numpy, pwcflow.pipeline.convert, pwcflow.pipeline.info\n"
         "from pwcflow.flow_file import write_flow, read_flow\n"
         f"for suffix in {HERE}:\n"
         f"    path = {str(tmp_path)!r} + '/a' + suffix\n"

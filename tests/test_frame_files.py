@@ -9,7 +9,7 @@ import pytest
 from pwcflow.errors import PwcFlowError, VideoError
 from pwcflow.frame_selection import FrameSelection
 from pwcflow.video import open_frames
-from tests.test_video import HEIGHT, WIDTH, index_of, picture
+from tests.video_samples import HEIGHT, WIDTH, index_of, picture
 
 
 def indices(path, **selection):

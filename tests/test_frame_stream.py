@@ -14,7 +14,7 @@ from pwcflow.errors import VideoError
 from pwcflow.frame_selection import FrameSelection, RawFormat
 from pwcflow.video import STDIN, open_frames
 from pwcflow.video.stream import Pipe, stream_source
-from tests.test_video import FRAMES, HEIGHT, WIDTH, index_of, picture, write_video
+from tests.video_samples import FRAMES, HEIGHT, WIDTH, index_of, picture, write_video
 
 
 class Trickle(io.BytesIO):
@@ -154,7 +154,7 @@ from pathlib import Path
 from pwcflow.errors import VideoError
 from pwcflow.frame_selection import FrameSelection, parse_raw
 from pwcflow.video import open_frames
-from tests.test_video import index_of
+from tests.video_samples import index_of
 raw = parse_raw(sys.argv[1]) if sys.argv[1:] else None
 try:
     with open_frames(Path("-"), FrameSelection(raw=raw, end=30)) as source:

@@ -1,7 +1,7 @@
 import pytest
 
 from pwcflow.errors import VideoError
-from pwcflow.frames_at_hand import FramesAtHand
+from pwcflow.runs.frames_at_hand import FramesAtHand
 
 
 def test_each_flow_has_the_frame_before_and_the_one_after_it():

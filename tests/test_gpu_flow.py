@@ -11,8 +11,8 @@ from safetensors.torch import save_file
 
 from pwcflow import FlowEstimator
 from pwcflow.errors import WeightsError
-from pwcflow.gpu_flow import BATCH_PIXELS, GRAPHS_KEPT, MOST_FRAMES, GpuFlow
-from pwcflow.inference import ExactNetwork, InferenceNetwork
+from pwcflow.inference import ChannelsLastNetwork, ExactNetwork
+from pwcflow.inference.gpu_flow import BATCH_PIXELS, GRAPHS_KEPT, MOST_FRAMES, GpuFlow
 from pwcflow.network import PwcNet
 from pwcflow.weights import load_weights
 
@@ -422,7 +422,7 @@ def flow_of(state, dtype, frames):
         plain.load_state_dict(state)
         network = ExactNetwork(plain.to(device))
     else:
-        network = InferenceNetwork(state, dtype, device)
+        network = ChannelsLastNetwork(state, dtype, device)
     gpu = GpuFlow(network, device)
     first, second = (frame[None] for frame in frames)
     ((flow, finite),) = gpu.along(frames)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pwcflow.image_file import read_image
-from pwcflow.inference import ExactNetwork, InferenceNetwork
+from pwcflow.inference import ChannelsLastNetwork, ExactNetwork
 from pwcflow.network import PYRAMID_CHANNELS, PwcNet
 from pwcflow.ops import FLOW_SCALE, prepare_images
 from pwcflow.weights import load_weights
@@ -35,7 +35,7 @@ def plain(state):
 
 @pytest.fixture(scope="module")
 def network(state):
-    return InferenceNetwork(state, torch.float32, torch.device("cpu"))
+    return ChannelsLastNetwork(state, torch.float32, torch.device("cpu"))
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +98,7 @@ def test_the_pairs_are_from_the_first_image_to_the_second(network):
 
 def test_the_weights_that_it_was_given_stay_as_they_are(state):
     before = {key: value.clone() for key, value in state.items()}
-    InferenceNetwork(state, torch.float32, torch.device("cpu"))
+    ChannelsLastNetwork(state, torch.float32, torch.device("cpu"))
     assert all(torch.equal(value, before[key]) for key, value in state.items())
 
 
@@ -136,7 +136,7 @@ def test_features_have_their_levels_channels_filled_up_to_multiples_of_8(network
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_features_can_be_written_to_memory_that_is_there(device, state):
-    network = InferenceNetwork(state, torch.float32, torch.device(device))
+    network = ChannelsLastNetwork(state, torch.float32, torch.device(device))
     first, second = (seen(image, device=device) for image in cropped(64, 128))
     expected = network.encode(second)
     empty = network.empty_pyramid(1, 64, 128)
@@ -151,7 +151,7 @@ def test_features_can_be_written_to_memory_that_is_there(device, state):
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_features_can_be_written_behind_those_of_another_image(device, state):
-    network = InferenceNetwork(state, torch.float32, torch.device(device))
+    network = ChannelsLastNetwork(state, torch.float32, torch.device(device))
     first, second = (seen(image, device=device) for image in cropped(64, 128))
     pyramid = network.empty_pyramid(2, 64, 128)
     network.encode(first, {level: feature[:1] for level, feature in pyramid.items()})
@@ -164,7 +164,7 @@ def test_features_can_be_written_behind_those_of_another_image(device, state):
 def test_bf16_stays_near_float32_on_the_cpu(state, plain):
     pair = moved_pair(64, 128, 3, 1)
     expected = flow_of(plain, *map(seen, pair))
-    network = InferenceNetwork(state, torch.bfloat16, torch.device("cpu"))
+    network = ChannelsLastNetwork(state, torch.bfloat16, torch.device("cpu"))
     flow = flow_of(network, *(seen(image, dtype=torch.bfloat16) for image in pair))
     assert flow.dtype == torch.float32
     assert 0 < float((flow - expected).abs().mean()) <= GPU_BOUNDS[torch.bfloat16]
@@ -175,7 +175,7 @@ def test_bf16_stays_near_float32_on_the_cpu(state, plain):
     ("dtype", "fused"), [*((dtype, False) for dtype in GPU_BOUNDS), (torch.float16, True)], ids=str
 )
 def test_the_gpu_gives_the_plain_network_s_flow_on_the_cpu(dtype, fused, state, plain):
-    network = InferenceNetwork(state, dtype, torch.device("cuda"))
+    network = ChannelsLastNetwork(state, dtype, torch.device("cuda"))
     network = network.fused() if fused else network
     pairs = moved_pair(64, 128, 3, 1, seed=2), moved_pair(64, 128, -4, 2, seed=1)
     for pair in pairs:
@@ -190,7 +190,7 @@ def test_the_gpu_gives_the_plain_network_s_flow_on_the_cpu(dtype, fused, state, 
 
 @pytest.mark.gpu
 def test_the_gpu_takes_one_pixel_at_the_coarsest_level_and_batches(state, plain):
-    network = InferenceNetwork(state, torch.float32, torch.device("cuda"))
+    network = ChannelsLastNetwork(state, torch.float32, torch.device("cuda"))
     pairs = moved_pair(64, 64, 3, 1, seed=3), moved_pair(64, 64, -2, 1, seed=1)
     first, second = (seen(*images) for images in zip(*pairs, strict=True))
     expected = flow_of(plain, first, second)

@@ -10,9 +10,9 @@ from pwcflow.errors import FlowFileError
 from pwcflow.flow_file import write_flow
 from pwcflow.frame_selection import FrameSelection
 from pwcflow.image_file import write_image
-from pwcflow.info import describe, sentence_of
 from pwcflow.pipeline import estimate_video
-from pwcflow.video_outputs import VideoOutputs
+from pwcflow.pipeline.info import describe, sentence_of
+from pwcflow.runs.video_outputs import VideoOutputs
 from tests.fake_estimator import FakeEstimator
 
 FLOW = np.array([[[3, -4], [0, 0], [np.nan, 1], [-6, 8]]], np.float32)

@@ -23,7 +23,7 @@ import os, resource, sys
 from pathlib import Path
 from pwcflow.frame_selection import FrameSelection, RawFormat
 from pwcflow.pipeline import estimate_video
-from pwcflow.video_outputs import VideoOutputs
+from pwcflow.runs.video_outputs import VideoOutputs
 from tests.fake_estimator import FakeEstimator
 
 source, kind = Path(sys.argv[1]), sys.argv[2]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from pwcflow.color import ColorCode, flow_over_image, flow_to_color
-from pwcflow.palette import palette
+from pwcflow.color.palette import palette
 
 COLORBLIND = ColorCode(palette="colorblind")
 

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from PIL import Image, ImageSequence
 
-from pwcflow import animation_writer
 from pwcflow.errors import OutputError, VideoError
 from pwcflow.flow_file import read_flow, write_flow
 from pwcflow.image_file import read_image, write_image
 from pwcflow.pipeline import estimate_pair, estimate_video
-from pwcflow.video_outputs import VideoOutputs
+from pwcflow.runs.video_outputs import VideoOutputs
+from pwcflow.video_writer import animation
 from pwcflow.visualization import Look
 from tests.fake_estimator import FakeEstimator
-from tests.test_pipeline import (
+from tests.gray_frames import (
     HEIGHT,
     WIDTH,
     frames_folder,
@@ -23,12 +23,6 @@ from tests.test_pipeline import (
     names_in,
     run,
 )
-
-
-@pytest.fixture
-def estimator():
-    return FakeEstimator()
-
 
 # videos and animations
 
@@ -209,7 +203,7 @@ def test_an_animation_of_a_style_has_its_odd_size_and_is_on_record(tmp_path, suf
 
 def test_the_bound_of_an_animation_is_that_of_its_pictures(tmp_path, estimator, monkeypatch):
     source = stripes(tmp_path / "frames", [0, 4, 8])
-    monkeypatch.setattr(animation_writer, "_MOST_PIXELS", 2 * 49 * 63)
+    monkeypatch.setattr(animation, "_MOST_PIXELS", 2 * 49 * 63)
     run(estimator, source, viz=tmp_path / "v.gif")
     loads = estimator.loads
     with pytest.raises(OutputError, match="of 126 x 98 pixels takes 1 frames at most"):

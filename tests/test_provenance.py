@@ -13,15 +13,10 @@ from pwcflow.errors import OutputError, PwcFlowError, VideoError
 from pwcflow.frame_selection import FrameSelection
 from pwcflow.image_file import write_image
 from pwcflow.pipeline import estimate_video
-from pwcflow.provenance import difference, input_of, read_record
-from pwcflow.video_outputs import VideoOutputs
+from pwcflow.runs.provenance import difference, input_of, read_record
+from pwcflow.runs.video_outputs import VideoOutputs
 from tests.command_line import make_video
 from tests.fake_estimator import FakeEstimator
-
-
-@pytest.fixture
-def estimator():
-    return FakeEstimator()
 
 
 def frames_folder(folder, levels=(10, 20, 30)):

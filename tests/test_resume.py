@@ -16,13 +16,12 @@ import pytest
 from pwcflow.errors import OutputError, PwcFlowError
 from pwcflow.flow_file import read_flow, write_flow
 from pwcflow.image_file import write_image
-from pwcflow.many_videos import estimate_videos
 from pwcflow.pipeline import estimate_video
-from pwcflow.video_list import find_videos
-from pwcflow.video_outputs import VideoOutputs
+from pwcflow.pipeline.many_videos import estimate_videos
+from pwcflow.runs.video_outputs import VideoOutputs
+from pwcflow.video.find import find_videos
 from tests import many_run
 from tests.command_line import invoke, make_video, process, start, wait_for
-from tests.fake_estimator import FakeEstimator
 from tests.flow_samples import HERE
 
 REPOSITORY = Path(__file__).parents[1]
@@ -32,11 +31,6 @@ VIDEOS = 8
 WIDTH, HEIGHT = 64, 48
 
 posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
-
-
-@pytest.fixture
-def estimator():
-    return FakeEstimator()
 
 
 def frames_folder(folder, levels):

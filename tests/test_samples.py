@@ -17,8 +17,8 @@ from pwcflow.estimator import FlowEstimator
 from pwcflow.flow_file import read_flow
 from pwcflow.image_file import read_image, write_image
 from pwcflow.pipeline import estimate_pair, estimate_video
+from pwcflow.runs.video_outputs import VideoOutputs
 from pwcflow.video import count_frames, open_frames
-from pwcflow.video_outputs import VideoOutputs
 from tests.fake_estimator import FakeEstimator
 
 STATM = Path("/proc/self/statm")

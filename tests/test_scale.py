@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from pwcflow.color import flow_to_color
-from pwcflow.scale import FoundScale, RunningScale, one_scale, scale_of
+from pwcflow.color.scale import FoundScale, RunningScale, one_scale, scale_of
 
 
 def rightwards(magnitudes, shape):

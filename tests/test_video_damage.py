@@ -10,7 +10,7 @@ import pytest
 
 from tests.damage import MUTATIONS
 from tests.test_frame_files import animation
-from tests.test_video import CODECS, picture, write_video
+from tests.video_samples import CODECS, picture, write_video
 
 REPOSITORY = Path(__file__).parents[1]
 ANIMATIONS = (".gif", ".png", ".webp")

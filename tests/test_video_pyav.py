@@ -9,7 +9,7 @@ from pwcflow import video
 from pwcflow.errors import VideoError
 from pwcflow.frame_selection import FrameSelection
 from pwcflow.video import open_frames
-from tests.test_video import (
+from tests.video_samples import (
     CODECS,
     FRAMES,
     HEIGHT,
@@ -18,11 +18,11 @@ from tests.test_video import (
     cut,
     index_in_front,
     index_of,
+    interlaced_video,
     picture,
     rotated_video,
     write_video,
 )
-from tests.test_video_selection import interlaced_video
 
 BY_PYAV = FrameSelection(reader="av")
 

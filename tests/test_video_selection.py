@@ -8,7 +8,15 @@ from pwcflow.errors import VideoError
 from pwcflow.frame_selection import FrameSelection, RawFormat
 from pwcflow.video import open_frames
 from pwcflow.video.resize import resized
-from tests.test_video import HEIGHT, WIDTH, index_of, patch, picture, write_video
+from tests.video_samples import (
+    HEIGHT,
+    WIDTH,
+    index_of,
+    interlaced_video,
+    patch,
+    picture,
+    write_video,
+)
 
 FPS = 25.0
 
@@ -155,22 +163,6 @@ def test_one_axis_may_shrink_while_the_other_grows():
     assert wide.shape == (6, 4, 3)
     assert (wide == 50).all()
     assert resized(image, 8, 2) is image
-
-
-def interlaced_video(path, first=0):
-    """An MPEG-2 video whose headers say of pictures, from one on, that they are interlaced."""
-    write_video(path, codec="mpg2", frames=6)
-    data = bytearray(path.read_bytes())
-    place, pictures = -1, 0
-    while (place := data.find(b"\0\0\1\xb5", place + 1)) >= 0:
-        kind = data[place + 4] >> 4
-        if kind == 1:  # of the sequence: progressive_sequence
-            data[place + 5] &= ~0x08
-        if kind == 8:  # of a picture: progressive_frame
-            data[place + 8] &= ~0x80 if pictures >= first else 0xFF
-            pictures += 1
-    path.write_bytes(data)
-    return path
 
 
 def test_interlaced_video_is_told_instead_of_garbled(tmp_path, monkeypatch):

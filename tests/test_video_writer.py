@@ -5,10 +5,9 @@ import cv2
 import numpy as np
 import pytest
 
-from pwcflow import video_writer
 from pwcflow.errors import OutputError, VideoError
 from pwcflow.video import open_frames
-from pwcflow.video_writer import CODEC_SUFFIXES, ColorVideoWriter, check_video_suffix
+from pwcflow.video_writer import CODEC_SUFFIXES, ColorVideoWriter, check_video_suffix, video
 
 FRAMES = 12
 
@@ -64,9 +63,7 @@ def test_output_video_of_an_odd_size_is_reopened_and_has_every_frame(tmp_path, c
 
 
 def test_missing_codecs_are_an_error_and_leave_no_file(tmp_path, capfd, monkeypatch):
-    monkeypatch.setitem(
-        video_writer._CODECS, ".webm", ("zzzz", "FFV1")
-    )  # one unknown, one not ours
+    monkeypatch.setitem(video._CODECS, ".webm", ("zzzz", "FFV1"))  # one unknown, one not ours
     with pytest.raises(OutputError, match="no encoder zzzz or FFV1 for 102 x 76"):
         write(tmp_path / "flow.webm")
     assert list(tmp_path.iterdir()) == []
@@ -74,14 +71,14 @@ def test_missing_codecs_are_an_error_and_leave_no_file(tmp_path, capfd, monkeypa
 
 
 def test_second_codec_is_taken_when_the_first_is_missing(tmp_path, monkeypatch):
-    monkeypatch.setitem(video_writer._CODECS, ".avi", ("zzzz", "MJPG"))
+    monkeypatch.setitem(video._CODECS, ".avi", ("zzzz", "MJPG"))
     write(tmp_path / "flow.avi")
     assert len(read(tmp_path / "flow.avi")) == FRAMES
 
 
 def test_a_codec_that_is_tried_out_first_leaves_nothing_of_the_trial(tmp_path, monkeypatch):
-    monkeypatch.setattr(video_writer, "_TRIED_OUT", "mp4v")
-    monkeypatch.setitem(video_writer._CODECS, ".mkv", ("mp4v", "zzzz"))
+    monkeypatch.setattr(video, "_TRIED_OUT", "mp4v")
+    monkeypatch.setitem(video._CODECS, ".mkv", ("mp4v", "zzzz"))
     write(tmp_path / "flow.mkv")
     seen = read(tmp_path / "flow.mkv")
     assert len(seen) == FRAMES
@@ -89,7 +86,7 @@ def test_a_codec_that_is_tried_out_first_leaves_nothing_of_the_trial(tmp_path, m
 
 
 def test_h264_is_written_whole_or_refused(tmp_path, monkeypatch):
-    monkeypatch.setitem(video_writer._CODECS, ".mp4", ("avc1",))
+    monkeypatch.setitem(video._CODECS, ".mp4", ("avc1",))
     path = tmp_path / "flow.mp4"
     with suppress(OutputError):
         write(path)

@@ -15,7 +15,7 @@ from pwcflow.flow_file import write_flow
 from pwcflow.frame_selection import FrameSelection
 from pwcflow.image_file import write_image
 from pwcflow.pipeline import estimate_video
-from pwcflow.video_outputs import VideoOutputs
+from pwcflow.runs.video_outputs import VideoOutputs
 from pwcflow.viewer import view
 from tests.fake_estimator import FakeEstimator
 

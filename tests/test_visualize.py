@@ -6,10 +6,10 @@ from pwcflow.errors import FlowFileError, ImageError, OutputError
 from pwcflow.flow_file import FLOW_SUFFIXES, read_flow, write_flow
 from pwcflow.image_file import read_image, write_image
 from pwcflow.pipeline import estimate_video
-from pwcflow.scene_files import SceneFiles
-from pwcflow.video_outputs import VideoOutputs
+from pwcflow.pipeline.visualize import visualize_file, visualize_folder
+from pwcflow.runs.video_outputs import VideoOutputs
 from pwcflow.visualization import Look
-from pwcflow.visualize import visualize_file, visualize_folder
+from pwcflow.visualization.scene_files import SceneFiles
 from tests.fake_estimator import FakeEstimator
 
 

@@ -14,9 +14,9 @@ from pwcflow.bench.timing import (
     peak_memory,
     time_calls,
 )
-from pwcflow.captured import Batch, CapturedFlow
 from pwcflow.cudnn import exact_convolutions
 from pwcflow.estimator import PRECISIONS, UNRECORDED, FlowEstimator
+from pwcflow.inference.captured import Batch, CapturedFlow
 from pwcflow.network import network_size
 from pwcflow.ops import prepare_images
 from pwcflow.pipeline import LoadEstimator

@@ -17,9 +17,9 @@ from pwcflow.image_file import Image
 from pwcflow.outputs import check_folder, make_folder
 from pwcflow.overlap import WriteBehind
 from pwcflow.pipeline import estimate_video
+from pwcflow.runs.video_outputs import VideoOutputs
+from pwcflow.runs.video_sink import FLOW_FILE_THREADS
 from pwcflow.video import open_frames
-from pwcflow.video_outputs import VideoOutputs
-from pwcflow.video_sink import FLOW_FILE_THREADS
 
 KEPT_FRAMES = 9
 """Frames held in memory for the stages that do not read."""

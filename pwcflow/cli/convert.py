@@ -77,7 +77,7 @@ def convert(
         raise typer.BadParameter("--direction is forward or backward")
     chosen: Direction = "forward" if direction == "forward" else "backward"
     with friendly_errors(quiet):
-        from pwcflow.convert import FORMATS, convert_file, convert_folder
+        from pwcflow.pipeline.convert import FORMATS, convert_file, convert_folder
 
         if source.is_dir():
             wanted = (to or "").lower().removeprefix(".")

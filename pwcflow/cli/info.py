@@ -31,7 +31,7 @@ def info(
     if anything. The first file that cannot be read ends it.
     """
     with friendly_errors(quiet):
-        from pwcflow.info import describe, sentence_of
+        from pwcflow.pipeline.info import describe, sentence_of
 
         described = []
         for file in files:

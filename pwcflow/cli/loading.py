@@ -7,7 +7,7 @@ from pwcflow.cli.console import import_torch
 
 if TYPE_CHECKING:
     from pwcflow.estimator import FlowEstimator
-    from pwcflow.provenance import Maker
+    from pwcflow.runs.provenance import Maker
 
 
 def estimator_loader(
@@ -28,7 +28,7 @@ def maker_finder(weights: str, precision: str) -> "Callable[[], Maker | None]":
     """Return what tells what would compute the flows, without PyTorch where that is enough."""
 
     def find() -> "Maker | None":
-        from pwcflow.provenance import KnownMaker
+        from pwcflow.runs.provenance import KnownMaker
         from pwcflow.weights import provenance_of
 
         known = None if precision == "auto" else provenance_of(weights)  # auto asks the device

@@ -175,8 +175,8 @@ def video(
     )  # fmt: skip
     with friendly_errors(quiet):
         from pwcflow.flow_file import FLOW_SUFFIXES
-        from pwcflow.video_list import find_videos, single_video
-        from pwcflow.video_outputs import VideoOutputs
+        from pwcflow.runs.video_outputs import VideoOutputs
+        from pwcflow.video.find import find_videos, single_video
 
         names = [str(path) for path in inputs or []]
         source = single_video(names, lists or [])
@@ -217,7 +217,7 @@ def video(
             )
             tell(_video_told(summary, outputs), summary, quiet=quiet, as_json=as_json)
             return
-        from pwcflow.many_videos import estimate_videos
+        from pwcflow.pipeline.many_videos import estimate_videos
 
         videos = find_videos(names, lists or [], filter(None, (folder, movie)))
         summary = estimate_videos(

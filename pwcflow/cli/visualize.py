@@ -104,8 +104,8 @@ def visualize(
     names.
     """
     with friendly_errors(quiet):
-        from pwcflow.scene_files import SceneFiles, own_parts
-        from pwcflow.visualize import visualize_file, visualize_folder
+        from pwcflow.pipeline.visualize import visualize_file, visualize_folder
+        from pwcflow.visualization.scene_files import SceneFiles, own_parts
 
         is_folder = source.is_dir()
         files = {"frame": frame, "second": second, "backward": backward, "truth": truth}

@@ -32,9 +32,6 @@ _LONGEST_HEADER = 1 << 22  # previews and the tables of mattes are in it
 _MAX_PIXELS = 1 << 28
 _MAX_EMPTY_PIXELS = 1 << 25  # that may be displayed around the data; a frame of 8K has fewer
 _BYTES = {1: 2, 2: 4}  # half and float; 0 is unsigned integers
-# How many rows a block of each compression holds: none, RLE, ZIPS, ZIP, PIZ, PXR24, B44, B44A, DWAA
-# and DWAB. Those after are newer; they are left to the library.
-_ROWS = (1, 1, 1, 16, 32, 16, 32, 32, 32, 256)
 _DEFLATED = (1, 2, 3, 5)  # RLE packs less than zlib
 
 
@@ -80,8 +77,9 @@ def check_sizes(path: Path, part: ExrPart, file: BinaryIO, size: int) -> None:
         check_deflated(path, claim, raw, size)
     elif part.compression == 0 and raw > size:
         check_length(path, claim, raw, size)
-    if part.tile is None and not part.is_one_of_several and part.compression < len(_ROWS):
-        _check_blocks(path, file, part, -(-height // _ROWS[part.compression]), size)
+    rows = part.rows_in_block  # a newer compression is left to the library
+    if part.tile is None and not part.is_one_of_several and rows:
+        _check_blocks(path, file, part, -(-height // rows), size)
 
 
 def _check_blocks(path: Path, file: BinaryIO, part: ExrPart, blocks: int, size: int) -> None:

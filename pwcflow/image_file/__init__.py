@@ -1,5 +1,6 @@
 """Image files of every kind people have, read as the estimator takes them, and written whole."""
 
+from pwcflow.image_file.depth import eight_bits
 from pwcflow.image_file.files import (
     IMAGE_SUFFIXES,
     Image,
@@ -13,6 +14,7 @@ __all__ = [
     "IMAGE_SUFFIXES",
     "Image",
     "check_image_suffix",
+    "eight_bits",
     "read_image",
     "read_pages",
     "write_image",

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from pwcflow.errors import ImageError
 from pwcflow.exr_header import (
+    COMPRESSIONS,
     ExrCutShortError,
     ExrDamagedError,
     ExrDeepError,
@@ -31,9 +32,7 @@ _Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 _LARGEST_GAIN = 1100  # of zlib and of runs: more is damage
 _DTYPES = (np.dtype("<u4"), np.dtype("<f2"), np.dtype("<f4"))
-_COMPRESSIONS = ("none", "RLE", "ZIPS", "ZIP", "PIZ", "PXR24", "B44", "B44A", "DWAA", "DWAB")
-_NONE, _RLE, _ZIPS, _ZIP = range(4)
-_ROWS = {_NONE: 1, _RLE: 1, _ZIPS: 1, _ZIP: 16}  # that a block of scan lines holds
+_NONE, _RLE, _ZIPS, _ZIP = range(4)  # what is unpacked here
 
 
 def decode_exr(path: Path, data: bytes) -> dict[str, npt.NDArray[np.float32]]:
@@ -44,7 +43,7 @@ def decode_exr(path: Path, data: bytes) -> dict[str, npt.NDArray[np.float32]]:
     """
     try:
         part = _first_part(path, data)
-        is_known = part.compression in _ROWS
+        is_known = part.compression <= _ZIP
         stored = _stored(path, data, part) if is_known else _by_library(path, part)
     except struct.error as error:
         raise cut_short(path, "EXR", f"it ends after {len(data)} bytes") from error
@@ -102,8 +101,7 @@ def _stored(path: Path, data: bytes, part: ExrPart) -> dict[str, npt.NDArray[Any
 
 
 def _by_library(path: Path, part: ExrPart) -> dict[str, npt.NDArray[Any]]:
-    names = _COMPRESSIONS
-    name = names[part.compression] if part.compression < len(names) else "an unknown way"
+    name = dict(enumerate(COMPRESSIONS)).get(part.compression, "an unknown way")
     if part.is_one_of_several:  # the library would decode all of them, whatever they claim
         _refuse(path, f"several parts compressed by {name}", "save it with ZIP compression")
     try:
@@ -144,7 +142,9 @@ def _block_at(data: bytes, offset: int, part: ExrPart, left: int, top: int) -> t
 def _blocks(part: ExrPart) -> Iterator[ExrWindow]:
     """Yield what the blocks cover, in the order of their table, from the data window's corner."""
     window = part.data
-    across, down = part.tile or (window.width, _ROWS[part.compression])
+    rows = part.rows_in_block
+    assert rows, "what is unpacked here is known"
+    across, down = part.tile or (window.width, rows)
     for top in range(0, window.height, down):
         for left in range(0, window.width, across):
             width, height = min(across, window.width - left), min(down, window.height - top)

@@ -1,4 +1,7 @@
-"""What `estimate` and `video` do: images in, the estimator, files out.
+"""What the commands do, a module for each: files in, files out.
+
+`pair` is `estimate`; `video` and `many_videos` are `video`; `convert`, `info` and `visualize` are
+called as their commands are. `view`, `train` and `bench` have packages of their own.
 
 Nothing here imports torch. The estimator is loaded by a function that is called once the inputs
 and outputs were found to be in order, so that a mistake is told at once.

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from pwcflow import __version__
 from pwcflow.atomic_file import check_writable
 from pwcflow.color import largest_magnitude
+from pwcflow.color.scale import MaxFlow, name_of_rule
 from pwcflow.errors import ImageError
 from pwcflow.flow_file import Metadata, check_flow_suffix, read_flow, write_flow
 from pwcflow.image_file import Image, check_image_suffix, read_image, write_image
 from pwcflow.outputs import check_nothing_lost
 from pwcflow.pipeline.summary import LoadEstimator, Summary, provenance, rounded, shown, text
-from pwcflow.provenance import UNITS
-from pwcflow.scale import MaxFlow, name_of_rule
+from pwcflow.runs.provenance import UNITS
 from pwcflow.visualization import (
-    WHEEL,
+    DEFAULT_LOOK,
     Look,
     Scene,
     check_parts,
@@ -38,7 +38,7 @@ def estimate_pair(
     viz: Path | None,
     backward: Path | None = None,
     max_flow: MaxFlow | None = None,
-    look: Look = WHEEL,
+    look: Look = DEFAULT_LOOK,
     truth: Path | None = None,
 ) -> Summary:
     """Write the flow that carries the image `first` onto the image `second`.

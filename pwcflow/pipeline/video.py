@@ -7,21 +7,21 @@ from itertools import chain, islice
 from pathlib import Path
 
 from pwcflow.atomic_file import check_writable
-from pwcflow.earlier_run import EarlierRun, find_earlier_run
 from pwcflow.errors import OutputError, PwcFlowError, VideoError
 from pwcflow.flow_file import check_flow_suffix
-from pwcflow.folder_lock import locked_folder
 from pwcflow.frame_selection import ALL_FRAMES, FrameSelection
-from pwcflow.frames_at_hand import FramesAtHand
 from pwcflow.image_file import IMAGE_SUFFIXES, Image
 from pwcflow.outputs import check_folder, check_nothing_lost
 from pwcflow.overlap import prefetch
 from pwcflow.pipeline.summary import LoadEstimator, Summary, provenance, rounded, shown, text
 from pwcflow.progress import progress_bar
-from pwcflow.provenance import Maker, Record
+from pwcflow.runs.earlier import EarlierRun, find_earlier_run
+from pwcflow.runs.folder_lock import locked_folder
+from pwcflow.runs.frames_at_hand import FramesAtHand
+from pwcflow.runs.provenance import Maker, Record
+from pwcflow.runs.video_outputs import VideoOutputs
+from pwcflow.runs.video_sink import VideoSink
 from pwcflow.video import FrameSource, open_frames
-from pwcflow.video_outputs import VideoOutputs
-from pwcflow.video_sink import VideoSink
 from pwcflow.video_writer import check_video_suffix
 
 FindMaker = Callable[[], Maker | None]

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from pwcflow.color import flow_to_color
+from pwcflow.color.scale import scale_of
 from pwcflow.flow_file import Flow
-from pwcflow.image_file import Image
+from pwcflow.image_file import Image, eight_bits
 from pwcflow.training.step import Batch
 
 PICTURE_WIDTH = 320
@@ -20,7 +21,7 @@ def frames_of(batch: Batch, count: int) -> list[tuple[Image, Image]]:
     pairs = len(batch.flow)
     chosen = torch.cat((batch.images[:count], batch.images[pairs : pairs + count]))
     rgb = chosen[:, :3].flip(1).float().permute(0, 2, 3, 1).cpu().numpy()
-    images = [(image * 255).round().astype(np.uint8) for image in rgb]
+    images = [eight_bits(image) for image in rgb]
     return list(zip(images[:count], images[count:], strict=True))
 
 
@@ -57,9 +58,8 @@ def comparison_sheet(batch: Batch, estimates: Tensor) -> Image:
     for (frame, _), estimate, truth in zip(
         frames_of(batch, count), flows_of(estimates), true_flows_of(batch, count), strict=True
     ):
-        length = np.linalg.norm(truth, axis=-1)
-        longest = max(1.0, float(length.max(initial=0.0, where=np.isfinite(length))))
-        rows.append([frame, *(flow_to_color(flow, longest) for flow in (estimate, truth))])
+        scale = scale_of(truth)
+        rows.append([frame, *(flow_to_color(flow, scale) for flow in (estimate, truth))])
     return _sheet(rows, across=1)
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from pwcflow.errors import ImageError
 from pwcflow.flow_file import Flow, known_pixels
-from pwcflow.image_file import Image
+from pwcflow.image_file import Image, eight_bits
 from pwcflow.opencv_log import quiet_encoding
 
 _STEPS_PER_SCALE = 512
@@ -74,13 +74,11 @@ def encode_picture(image: Image, name: str) -> bytes:
     Raises:
         ImageError: WebP cannot hold its size; the message names `name`.
     """
-    if image.dtype != np.uint8:
-        white = (1 << 16) - 1 if image.dtype == np.uint16 else 1
-        image = np.rint(image * (255 / white)).astype(np.uint8)
+    bgr = cv2.cvtColor(eight_bits(image), cv2.COLOR_RGB2BGR)
     options = [cv2.IMWRITE_WEBP_QUALITY, _WEBP_QUALITY]
     with quiet_encoding():
         try:
-            done, data = cv2.imencode(".webp", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), options)
+            done, data = cv2.imencode(".webp", bgr, options)
         except cv2.error:
             done = False
     if not done:

@@ -7,7 +7,7 @@ from pathlib import Path
 from pwcflow.errors import FlowFileError, PwcFlowError, VideoError, reason_of
 from pwcflow.flow_file import FLOW_SUFFIXES, is_flow_name
 from pwcflow.frame_selection import selection_of
-from pwcflow.provenance import RECORD_NAME, Record, input_of, read_record
+from pwcflow.runs.provenance import RECORD_NAME, Record, input_of, read_record
 from pwcflow.video import FrameSource, natural_key, open_frames
 from pwcflow.video.frame_files import ImageFiles
 

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 from pwcflow.atomic_file import check_writable, replacing
 from pwcflow.color import SMALLEST_SCALE_PX, color_wheel
+from pwcflow.color.scale import scale_of
 from pwcflow.errors import OutputError, VideoError
 from pwcflow.flow_file import read_flow
 from pwcflow.outputs import check_nothing_lost
 from pwcflow.progress import progress_bar
-from pwcflow.scale import scale_of
 from pwcflow.viewer.encoder import EncodedPicture, Encoder, in_threads
 from pwcflow.viewer.encoding import step_for
 from pwcflow.viewer.page import PageWriter

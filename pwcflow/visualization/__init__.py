@@ -13,14 +13,13 @@ from pwcflow.visualization.catalogue import (
     scale_settings,
     style_of,
 )
-from pwcflow.visualization.look import WHEEL, Look
-from pwcflow.visualization.scene import PARTS, Picture, Scene
+from pwcflow.visualization.look import DEFAULT_LOOK, Look
+from pwcflow.visualization.scene import Picture, Scene
 from pwcflow.visualization.style import Style
 
 __all__ = [
-    "PARTS",
+    "DEFAULT_LOOK",
     "STYLES",
-    "WHEEL",
     "Look",
     "Picture",
     "Scene",

@@ -6,8 +6,8 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from pwcflow.color.palette import Rgb
 from pwcflow.flow_file import known_pixels
-from pwcflow.palette import Rgb
 from pwcflow.visualization.below import canvas, direction_colors, ink_below, usual_spacing
 from pwcflow.visualization.key import ArrowKey, Key, bar_length
 from pwcflow.visualization.look import Look

@@ -5,7 +5,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pwcflow.color import ColorCode, flow_to_color
-from pwcflow.palette import Rgb
+from pwcflow.color.palette import Rgb
 from pwcflow.visualization.key import ink_on
 from pwcflow.visualization.overlay import gray
 from pwcflow.visualization.scene import Picture, Scene

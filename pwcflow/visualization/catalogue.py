@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from pwcflow.color.scale import MaxFlow, one_scale
 from pwcflow.flow_file import Flow
-from pwcflow.scale import MaxFlow, one_scale
-from pwcflow.visualization import key as legend
+from pwcflow.visualization import legend
 from pwcflow.visualization.arrows import ARROWS
 from pwcflow.visualization.error import ERROR
 from pwcflow.visualization.heat import HEAT

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from pwcflow.color import ColorCode
-from pwcflow.palette import PaletteName, Rgb
+from pwcflow.color.palette import PaletteName, Rgb
 
 Background = Literal["white", "black"]
 LegendPlace = Literal["none", "inside", "beside"]
@@ -57,5 +57,5 @@ class Look:
         )
 
 
-WHEEL = Look()
+DEFAULT_LOOK = Look()
 """What is usual: the colours of Middlebury."""

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from pwcflow.errors import ImageError
 from pwcflow.flow_file import Flow
-from pwcflow.image_file import Image
+from pwcflow.image_file import Image, eight_bits
 
 Picture = npt.NDArray[np.uint8]
 """(H, W, 3) uint8 RGB."""
@@ -43,24 +43,14 @@ class Scene:
 
     def first_picture(self) -> Picture:
         """Return the first frame in 8 bits."""
-        return _eight_bits(self.frame)
+        assert self.frame is not None, "a style says which frames it needs"
+        return eight_bits(self.frame)
 
     def second_picture(self) -> Picture:
         """Return the second frame in 8 bits."""
-        return _eight_bits(self.second)
+        assert self.second is not None, "a style says which frames it needs"
+        return eight_bits(self.second)
 
 
 PARTS = tuple(field.name for field in fields(Scene) if field.name != "flow")
 """The names of what a scene may hold beside its flow."""
-
-
-def _eight_bits(image: Image | None) -> Picture:
-    """Return an image in 8 bits, rounded; one that is already is not copied."""
-    assert image is not None, "a style says which frames it needs"
-    if image.dtype == np.uint8:
-        return image.astype(np.uint8, copy=False)
-    most = 1.0 if image.dtype.kind == "f" else 65535.0
-    result = np.empty(image.shape, np.uint8)
-    for row, target in zip(image, result, strict=True):
-        target[:] = np.clip(row, 0, most) * np.float32(255 / most) + np.float32(0.5)
-    return result

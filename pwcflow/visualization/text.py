@@ -2,7 +2,7 @@
 
 import cv2
 
-from pwcflow.palette import Rgb
+from pwcflow.color.palette import Rgb
 from pwcflow.visualization.scene import Picture
 
 _FONT = cv2.FONT_HERSHEY_SIMPLEX

@@ -20,7 +20,7 @@ import numpy as np
 
 from pwcflow.flow_file import Flow, write_flow
 from pwcflow.overlap import WriteBehind
-from pwcflow.video_sink import FLOW_FILE_THREADS
+from pwcflow.runs.video_sink import FLOW_FILE_THREADS
 from tests.benchmarks.machine import described
 
 HEIGHT, WIDTH = 1080, 1920

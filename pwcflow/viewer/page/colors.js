@@ -1,4 +1,4 @@
-// The colours of pwcflow/color.py: the direction is the hue, the length the saturation.
+// The colours of pwcflow/color: the direction is the hue, the length the saturation.
 
 const TABLE_REACH = 1024; // steps: what pictures hold mostly, as encoding.py chooses the step
 const TABLE_SIDE = 2 * TABLE_REACH + 1;

@@ -1,0 +1,97 @@
+"""Convolutions on channels of larger tensors, transposed ones too."""
+
+from torch import Tensor
+
+from pwcflow.cudnn import operations
+from pwcflow.cudnn.descriptors import CudnnError, Descriptor, is_available
+from pwcflow.cudnn.operations import (
+    ALIGNMENT,
+    BIAS,
+    DATA_TYPES,
+    PLAIN,
+    Geometry,
+    Layout,
+    W,
+    X,
+    Y,
+)
+from pwcflow.cudnn.plans import plan_for
+
+CANDIDATES = 4
+"""Ways to compute a convolution, of those that cuDNN thinks fastest, that are tried out."""
+FUSED_CANDIDATES = 3
+"""With bias and LeakyReLU: cuDNN compiles those when they are first used, a quarter of a second
+each."""
+_NAMES = (X, W, Y)
+
+
+def convolve(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    out: Tensor,
+    geometry: Geometry = PLAIN,
+    slope: float = 1.0,
+) -> None:
+    """Write LeakyReLU of the convolution of `x` plus a bias to `out`; without a bias, neither.
+
+    Args:
+        x: (N, C, H, W) on a GPU, float16, bfloat16 or float32; channels-last, or some channels of
+            a channels-last tensor, from a multiple of 16 bytes on.
+        weight: (K, C, R, S), channels-last.
+        bias: (K,) of the same dtype.
+        out: (N, K, H', W'), as `x`; may be other channels of the same memory.
+        geometry: stride, padding and dilation.
+        slope: what negative values are multiplied by.
+
+    Sums are in float32, which is not rounded to TF32.
+
+    Raises:
+        CudnnError: cuDNN cannot do it.
+    """
+    tensors = [x, weight, out] if bias is None else [x, weight, out, bias.view(1, -1, 1, 1)]
+    _check_tensors(*tensors)
+    names = [*_NAMES, BIAS][: len(tensors)]
+    layouts = [Layout.of(tensor) for tensor in tensors]
+    if bias is not None:  # of its strides only that of the channels counts
+        layouts[3] = Layout(bias.dtype, (1, len(bias), 1, 1), (len(bias), 1, len(bias), len(bias)))
+    key = ("forward", x.device, *layouts, geometry, slope)
+
+    def graph() -> list[Descriptor]:
+        added = layouts[3] if bias is not None else None
+        return operations.forward(layouts[0], layouts[1], added, layouts[2], geometry, slope)
+
+    most = CANDIDATES if bias is None else FUSED_CANDIDATES
+    plan_for(key, most, graph, names, tensors, scratch=2).run(tensors)
+
+
+def convolve_transposed(x: Tensor, weight: Tensor, out: Tensor, geometry: Geometry) -> None:
+    """Write the transposed convolution of `x` to `out`.
+
+    Args:
+        x: (N, C, H, W), as `convolve` takes it.
+        weight: (C, K, R, S), channels-last.
+        out: (N, K, H', W'), as `x`.
+        geometry: of the convolution that it transposes, from `out` to `x`.
+
+    Raises:
+        CudnnError: cuDNN cannot do it.
+    """
+    tensors = [x, weight, out]
+    _check_tensors(*tensors)
+    of_x, of_weight, of_out = layouts = [Layout.of(tensor) for tensor in tensors]
+    key = ("transposed", x.device, *layouts, geometry)
+
+    def graph() -> list[Descriptor]:
+        return operations.transposed(of_x, of_weight, of_out, geometry)
+
+    plan_for(key, CANDIDATES, graph, _NAMES, tensors, scratch=2).run(tensors)
+
+
+def _check_tensors(*tensors: Tensor) -> None:
+    """Raise `CudnnError` unless cuDNN is there and may take the tensors."""
+    for tensor in tensors:
+        if not tensor.is_cuda or not is_available():
+            raise CudnnError(f"there is no cuDNN for a tensor on {tensor.device}")
+        if tensor.dtype not in DATA_TYPES or tensor.data_ptr() % ALIGNMENT:
+            raise CudnnError(f"cuDNN takes no {tensor.dtype} at {tensor.data_ptr():#x}")

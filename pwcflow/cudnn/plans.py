@@ -1,0 +1,224 @@
+"""Ways to compute a graph of operations: found by cuDNN, tried out, and the fastest one kept."""
+
+import ctypes
+import math
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pwcflow.cudnn.descriptors import CudnnError, Descriptor, check, context_of, library
+from pwcflow.cudnn.enums import (
+    Attribute,
+    AttributeType,
+    DescriptorType,
+    HeuristicMode,
+    NumericalNote,
+)
+
+MOST_ANSWERS = 8
+"""Of each of cuDNN's heuristics."""
+MOST_NOTES = 16
+REPEATS = 8
+"""Launches that each candidate is timed by."""
+HOPELESS = 3.0
+"""A way that takes so many times as long as another is not timed any further."""
+LAUNCH_MS = 0.1
+"""What Python may take to launch it."""
+WORKSPACE_AT_LEAST = 256 << 20
+WORKSPACE_PER_BYTE = 2
+"""Of the tensors: cuDNN copies those whose pixels do not lie side by side, and what it refuses for
+lack of room it computes a thousand times as slowly."""
+_HEURISTICS = (HeuristicMode.A, HeuristicMode.FALLBACK)
+
+_UNREPEATABLE = {NumericalNote.NONDETERMINISTIC}
+_ROUNDING = {
+    NumericalNote.TENSOR_CORE,  # which round float32 to TF32
+    NumericalNote.DOWN_CONVERT_INPUTS,
+    NumericalNote.REDUCED_PRECISION_REDUCTION,
+    NumericalNote.WINOGRAD,
+}
+
+
+class Plan:
+    """A way to compute one graph on tensors of given layouts."""
+
+    def __init__(self, device: torch.device, config: Descriptor, names: Sequence[int]) -> None:
+        """Prepare it; raises `CudnnError` where cuDNN cannot."""
+        self._context = context_of(device)
+        self._names = tuple(names)
+        plan = Descriptor(DescriptorType.EXECUTION_PLAN, config)
+        plan.set_context(Attribute.EXECUTION_PLAN_HANDLE, self._context)
+        plan.set_descriptors(Attribute.EXECUTION_PLAN_ENGINE_CONFIG, config)
+        self._plan = plan.finalize()
+        self.workspace = plan.get_int64(Attribute.EXECUTION_PLAN_WORKSPACE_SIZE)
+        """Bytes of memory that it needs while it runs."""
+
+    def run(self, tensors: Sequence[Tensor]) -> None:
+        """Queue it on PyTorch's current stream; the tensors in the order of the plan's names."""
+        device = tensors[0].device
+        workspace = torch.empty(self.workspace, dtype=torch.uint8, device=device)
+        pack = Descriptor(DescriptorType.VARIANT_PACK)
+        pack.set_pointers(
+            Attribute.VARIANT_PACK_DATA_POINTERS, *(tensor.data_ptr() for tensor in tensors)
+        )
+        pack.set_int64(Attribute.VARIANT_PACK_UNIQUE_IDS, *self._names)
+        pack.set_pointers(Attribute.VARIANT_PACK_WORKSPACE, workspace.data_ptr())
+        pack.finalize()
+        stream = ctypes.c_void_p(torch.cuda.current_stream(device).cuda_stream)
+        handle = self._context.handle
+        with self._context.lock, torch.cuda.device(device):
+            check(library().cudnnSetStream(handle, stream))
+            check(library().cudnnBackendExecute(handle, self._plan.pointer, pack.pointer))
+
+
+Key = tuple[object, ...]
+_plans: dict[Key, Plan | None] = {}
+
+
+def plan_for(
+    key: Key,
+    most: int,
+    operations: Callable[[], list[Descriptor]],
+    names: Sequence[int],
+    tensors: Sequence[Tensor],
+    scratch: int,
+) -> Plan:
+    """Return the fastest plan there is, kept for the life of the process.
+
+    Args:
+        key: what tells plans apart.
+        most: candidates that are tried out.
+        operations: makes the graph.
+        names: of the tensors in the graph.
+        tensors: some that the plan is for.
+        scratch: number of the tensor that it writes; another one takes its place for the timing.
+
+    Raises:
+        CudnnError: cuDNN cannot compute it, or has not been asked before a capture.
+    """
+    if key in _plans:
+        plan = _plans[key]
+    else:
+        with torch.cuda.device(tensors[0].device):
+            if torch.cuda.is_current_stream_capturing():
+                raise CudnnError("a plan must be found before a CUDA graph is captured")
+        timed = list(tensors)
+        timed[scratch] = _like(tensors[scratch])
+        plan = _plans[key] = _fastest(operations(), most, names, timed)
+    if plan is None:
+        raise CudnnError(f"no way to compute {key}")
+    return plan
+
+
+def _fastest(
+    operations: list[Descriptor], most: int, names: Sequence[int], tensors: Sequence[Tensor]
+) -> Plan | None:
+    device = tensors[0].device
+    dtype = tensors[0].dtype
+    best: tuple[float, Plan] | None = None
+    tried = 0
+    for config in _configurations(device, operations):
+        if tried == most:
+            break
+        try:
+            if not _is_exact(config, dtype):
+                continue
+            plan = Plan(device, config, names)
+            if plan.workspace > workspace_limit(tensors):
+                continue
+            milliseconds = _time(plan, tensors, best[0] if best else math.inf)
+        except CudnnError:
+            continue
+        tried += 1
+        if best is None or milliseconds < best[0]:
+            best = milliseconds, plan
+    return best and best[1]
+
+
+def workspace_limit(tensors: Sequence[Tensor]) -> int:
+    """Return how many bytes a plan for the tensors may need beside them."""
+    together = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    return WORKSPACE_AT_LEAST + WORKSPACE_PER_BYTE * together
+
+
+def _configurations(device: torch.device, operations: list[Descriptor]) -> list[Descriptor]:
+    """Return the ways to compute operations, what cuDNN holds fastest first."""
+    graph = Descriptor(DescriptorType.OPERATIONGRAPH, *operations)
+    graph.set_context(Attribute.OPERATIONGRAPH_HANDLE, context_of(device))
+    graph.set_descriptors(Attribute.OPERATIONGRAPH_OPS, *operations)
+    graph.finalize()
+    found: list[Descriptor] = []
+    for mode in _HEURISTICS:
+        with suppress(CudnnError):  # one may have no answer where the other has
+            found += _answers(graph, mode)
+    return found
+
+
+def _answers(graph: Descriptor, mode: HeuristicMode) -> list[Descriptor]:
+    heuristic = Descriptor(DescriptorType.ENGINEHEUR, graph)
+    heuristic.set_descriptors(Attribute.ENGINEHEUR_OPERATION_GRAPH, graph)
+    heuristic.set_enum(Attribute.ENGINEHEUR_MODE, AttributeType.HEUR_MODE, mode)
+    heuristic.finalize()
+    results = [Descriptor(DescriptorType.ENGINECFG, heuristic) for _ in range(MOST_ANSWERS)]
+    count = heuristic.get_descriptors(Attribute.ENGINEHEUR_RESULTS, *results)
+    return results[:count]
+
+
+def _is_exact(config: Descriptor, dtype: torch.dtype) -> bool:
+    """Return whether a way to compute gives the same every time, and keeps float32 as it is."""
+    engine = Descriptor(DescriptorType.ENGINE)
+    config.get_descriptors(Attribute.ENGINECFG_ENGINE, engine)
+    notes = engine.get_enums(
+        Attribute.ENGINE_NUMERICAL_NOTE, AttributeType.NUMERICAL_NOTE, MOST_NOTES
+    )
+    refused = _UNREPEATABLE if dtype != torch.float32 else _UNREPEATABLE | _ROUNDING
+    return not refused.intersection(notes)
+
+
+def _time(plan: Plan, tensors: Sequence[Tensor], best: float) -> float:
+    """Return the milliseconds of a plan, or infinity if it is much slower than `best`.
+
+    They are replayed by a graph: Python takes longer to launch most than they run.
+    """
+    device = tensors[0].device
+    before = torch.cuda.current_stream(device)
+    stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    stream.wait_stream(before)
+    with torch.cuda.stream(stream):
+        plan.run(tensors)  # loads it
+        if _elapsed(lambda: plan.run(tensors)) > HOPELESS * best + LAUNCH_MS:
+            return math.inf
+        graph = torch.cuda.CUDAGraph()
+        try:
+            graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                for _ in range(REPEATS):
+                    plan.run(tensors)
+            finally:
+                graph.capture_end()
+        except RuntimeError as error:
+            raise CudnnError(f"it cannot be captured: {error}") from error
+        graph.replay()
+        milliseconds = _elapsed(graph.replay) / REPEATS
+    before.wait_stream(stream)
+    return milliseconds
+
+
+def _elapsed(work: Callable[[], object]) -> float:
+    """Return the milliseconds that the GPU takes for what is queued; waits for it."""
+    events: list[Any] = [torch.cuda.Event(enable_timing=True) for _ in range(2)]  # type: ignore[no-untyped-call]
+    events[0].record()
+    work()
+    events[1].record()
+    events[1].synchronize()
+    milliseconds: float = events[0].elapsed_time(events[1])
+    return milliseconds
+
+
+def _like(tensor: Tensor) -> Tensor:
+    return torch.empty_strided(
+        tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device
+    )

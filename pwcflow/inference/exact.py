@@ -1,0 +1,49 @@
+"""PWC-Net as it is, for where that is fastest."""
+
+from torch import Tensor
+
+from pwcflow.aligned import IMAGE_CHANNELS
+from pwcflow.network import DECODER_LEVELS, PYRAMID_CHANNELS, PwcNet, Pyramid
+
+
+class ExactNetwork:
+    """`PwcNet` as an `InferenceNetwork`: for CPUs, and for float32 on a GPU.
+
+    Without TF32, which rounds, cuDNN is several times as fast on contiguous float32 tensors as on
+    channels-last ones.
+    """
+
+    def __init__(self, network: PwcNet) -> None:
+        """Take the network, on its device and in its precision."""
+        self.plain = network
+        self._weight = next(network.parameters())
+        self.dtype = self._weight.dtype
+
+    def fused(self) -> "ExactNetwork":
+        """Return this network, which has no faster way; see `InferenceNetwork.fused`."""
+        return self
+
+    def encode(self, images: Tensor, into: Pyramid | None = None) -> Pyramid:
+        """Return the features of images; see `InferenceNetwork.encode`.
+
+        With `into`, only those of the levels in it.
+        """
+        pyramid = self.plain.encode(images[:, :IMAGE_CHANNELS].contiguous())
+        if into is None:
+            return pyramid
+        for level, feature in into.items():
+            feature.copy_(pyramid[level])
+        return into
+
+    def empty_pyramid(self, count: int, height: int, width: int) -> Pyramid:
+        """Return the levels that are decoded of `count` images of H x W pixels, to be written."""
+        return {
+            level: self._weight.new_empty(
+                (count, PYRAMID_CHANNELS[level], height >> level, width >> level)
+            )
+            for level in DECODER_LEVELS
+        }
+
+    def decode(self, first: Pyramid, second: Pyramid) -> Tensor:
+        """Return the flow from the first images to the second; see `InferenceNetwork.decode`."""
+        return self.plain.decode(first, second)[-1]

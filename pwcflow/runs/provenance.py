@@ -1,0 +1,248 @@
+"""`pwcflow.json`: what made the flow files of a folder, and how far it came.
+
+It is what a later run needs to know to go on, and a reader to trust the numbers. There is no time
+or duration in it: two runs that make the same flows make the same file.
+"""
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+from pwcflow import __version__
+from pwcflow.atomic_file import replacing
+from pwcflow.errors import OutputError, VideoError, reason_of
+from pwcflow.flow_file import FLOW_SUFFIXES
+from pwcflow.runs.flow_files import DEFAULT_SUFFIX, number_of
+from pwcflow.video.find import files_of
+from pwcflow.weights import Provenance
+
+RECORD_NAME = "pwcflow.json"
+_SECONDS_BETWEEN_UPDATES = 5.0
+
+DIRECTION = "forward: from each frame to the next"
+UNITS = "pixels, u to the right, v down"
+
+Record: TypeAlias = Mapping[str, Any]
+"""What a `pwcflow.json` holds."""
+
+
+class Maker(Protocol):
+    """What computes flows, as far as it decides whether an earlier run may be gone on with."""
+
+    @property
+    def weights(self) -> Provenance:
+        """What they are."""
+
+    @property
+    def precision(self) -> str:
+        """`fp32`, `fp16` or `bf16`."""
+
+
+@dataclass(frozen=True)
+class KnownMaker:
+    """A `Maker` that is known without loading it."""
+
+    weights: Provenance
+    precision: str
+
+
+_SIZE_RULE = (
+    "each axis resized bilinearly to the next multiple of 64, u and v scaled back to these pixels"
+)
+
+
+def input_of(video: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what identifies a video file or a folder of frames.
+
+    The fingerprint is of names, sizes and times of change: a file of many gigabytes is not read.
+    A camera and standard input have none, as they never show the same again.
+
+    Args:
+        video: the file or folder.
+        settings: what is taken of it, such as the first frame; empty for all of it.
+
+    Raises:
+        VideoError: it is not there, or cannot be read.
+    """
+    facts = {"path": str(video.absolute()), "settings": dict(settings)}
+    try:
+        files = files_of(video)
+        if files is None:
+            return {**facts, "path": str(video), "fingerprint": None}
+        states = [(os.fsencode(file.name).hex(), file.stat()) for file in files]
+    except FileNotFoundError as error:
+        raise VideoError(f"there is no file {video}; check the name and the folder") from error
+    except OSError as error:
+        raise VideoError(
+            f"cannot read {video}: {reason_of(error)}; check it and its permissions"
+        ) from error
+    digest = hashlib.sha256()
+    for name, state in states:
+        digest.update(f"{name} {state.st_size} {state.st_mtime_ns}\n".encode())
+    total = sum(state.st_size for _, state in states)
+    return {**facts, "files": len(files), "bytes": total, "fingerprint": digest.hexdigest()}
+
+
+def read_record(folder: Path) -> Record | None:
+    """Return what the `pwcflow.json` of a folder holds; None when there is none, or a damaged one.
+
+    Raises:
+        OutputError: it is there and cannot be read.
+    """
+    path = folder / RECORD_NAME
+    try:
+        record = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise OutputError(
+            f"cannot read {path}, of an earlier run: {reason_of(error)}; check its permissions, or "
+            "choose another folder"
+        ) from error
+    except (ValueError, RecursionError):  # lists in lists in lists
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def recorded_suffix(record: Record | None) -> str:
+    """Return that of the flow files that a record, or none, is about."""
+    suffix = record.get("suffix") if record else None
+    return suffix if suffix in FLOW_SUFFIXES else DEFAULT_SUFFIX
+
+
+def provenance_of_flow(path: Path) -> dict[str, Any]:
+    """Return what the record beside a flow file of a run tells of this one; nothing without one."""
+    try:
+        record = read_record(path.parent)
+    except OutputError:
+        return {}
+    number = number_of(path)
+    if record is None or number is None or path.suffix != recorded_suffix(record):
+        return {}
+    if number >= record.get("flows", 0):
+        return {}
+    facts: dict[str, Any] = {"pwcflow": record.get("pwcflow")}
+    for name, every in (("frames", "frame_numbers"), ("timestamps_s", "timestamps_s")):
+        values = record.get(every)
+        if isinstance(values, list) and len(values) > number + 1:
+            facts[name] = values[number : number + 2]
+    facts |= {name: record.get(name) for name in ("direction", "units", "precision", "device")}
+    facts |= {"input": _part(record, "input").get("path"), "weights": _part(record, "weights")}
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def difference(record: Record, video: Record, maker: Maker | None) -> str | None:
+    """Return how an earlier run differs from one that is to come; None when it may go on.
+
+    The device may differ: its last bits do not matter to whoever moves to another machine.
+
+    Args:
+        record: the earlier run's.
+        video: the input of the one to come, from `input_of`.
+        maker: what is to compute it; when None, only the inputs are compared.
+    """
+    before = _part(record, "input")
+    if _part(before, "settings") != video["settings"]:
+        return f"with {_shown(_part(before, 'settings'))}, now with {_shown(video['settings'])}"
+    if video["fingerprint"] is None:
+        return f"already, and {video['path']} cannot be gone on with"
+    if before.get("fingerprint") != video["fingerprint"]:
+        if before.get("path") == video["path"]:
+            return f"of {before.get('path')} before it changed"
+        return f"of another input, {before.get('path')}"
+    if maker is None:
+        return None
+    weights = _part(record, "weights")
+    if weights.get("sha256") != maker.weights.sha256:
+        return f"with the weights {weights.get('name')}, now {maker.weights.name}" + (
+            f" of SHA-256 {str(weights.get('sha256'))[:12]}, now {maker.weights.sha256[:12]}"
+            if weights.get("name") == maker.weights.name
+            else ""
+        )
+    if record.get("precision") != maker.precision:
+        return f"in {record.get('precision')}, now {maker.precision}"
+    return None
+
+
+@dataclass
+class RunRecord:
+    """The record of the run that is going on."""
+
+    folder: Path
+    """Where it is written."""
+    video: Record
+    """From `input_of`."""
+    weights: str
+    weights_sha256: str
+    precision: str
+    devices: list[str]
+    """Those that computed some of the flows."""
+    height: int
+    width: int
+    suffix: str = DEFAULT_SUFFIX
+    viz: dict[str, Any] | None = None
+    """The colour video, of which the scale is known in the end."""
+    source: dict[str, Any] | None = None
+    """What read the frames, and how they were selected and resized; known in the end."""
+    numbers: list[int] | None = None
+    """Those of the frames, counted in the source; known in the end."""
+    timestamps: list[float] | None = None
+    """Those of the frames in seconds, when the source has them; known in the end."""
+    flows: int = 0
+    complete: bool = False
+    _due: float = 0.0
+
+    def write_now_and_then(self, flows: int) -> None:
+        """Write it if that is some seconds ago."""
+        self.flows = flows
+        if time.monotonic() >= self._due:
+            self.write()
+
+    def write(self) -> None:
+        """Put it on disk, whole.
+
+        Raises:
+            OutputError: the disk is full or does not take it.
+        """
+        lines = (f"{json.dumps(name)}: {json.dumps(it)}" for name, it in self._content().items())
+        text = "{\n " + ",\n ".join(lines) + "\n}\n"
+        with replacing(self.folder / RECORD_NAME) as temporary:
+            temporary.write_text(text, encoding="utf-8", newline="\n")
+        self._due = time.monotonic() + _SECONDS_BETWEEN_UPDATES
+
+    def _content(self) -> dict[str, Any]:
+        frames = self.flows + 1 if self.flows else 0
+        return {
+            "pwcflow": __version__,
+            "complete": self.complete,
+            "flows": self.flows,
+            "frames": frames,
+            "frame_numbers": None if self.numbers is None else self.numbers[:frames],
+            "timestamps_s": None if self.timestamps is None else self.timestamps[:frames],
+            "suffix": self.suffix,
+            "direction": DIRECTION,
+            "units": UNITS,
+            "width": self.width,
+            "height": self.height,
+            "size_rule": _SIZE_RULE,
+            "input": dict(self.video),
+            "reading": self.source,
+            "weights": {"name": self.weights, "sha256": self.weights_sha256},
+            "precision": self.precision,
+            "device": ", ".join(self.devices),
+            "viz": self.viz,
+        }
+
+
+def _part(record: Record, name: str) -> Record:
+    part = record.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def _shown(settings: Record) -> str:
+    return ", ".join(f"{name} {value}" for name, value in settings.items()) or "all frames"

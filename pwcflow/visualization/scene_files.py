@@ -1,0 +1,128 @@
+"""The files that a picture of flow is made of: a flow file, and those that belong to it."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pwcflow.errors import FlowFileError, ImageError, reason_of
+from pwcflow.flow_file import Flow, is_flow_name, kind_of, read_flow
+from pwcflow.image_file import read_image
+from pwcflow.video import is_frame, natural_key
+from pwcflow.visualization.scene import Scene
+
+
+@dataclass(frozen=True, kw_only=True)
+class SceneFiles:
+    """The files of a `Scene`, or the folders of them."""
+
+    frame: Path | None = None
+    second: Path | None = None
+    truth: Path | None = None
+    backward: Path | None = None
+
+    def given(self) -> dict[str, Path]:
+        """Return those that there are, by name."""
+        return {name: path for name, path in vars(self).items() if path is not None}
+
+    def only(self, names: Collection[str]) -> "SceneFiles":
+        """Return those of these names."""
+        return SceneFiles(**{name: path for name, path in self.given().items() if name in names})
+
+    def read(self, flow: Flow, flow_file: Path) -> Scene:
+        """Return the scene of a flow, which was read from `flow_file`.
+
+        A file for the flow back that is `flow_file`, or holds both directions, has it as the
+        backward one; in any other it is the only one.
+
+        Raises:
+            PwcFlowError: a file cannot be read.
+        """
+        return Scene(
+            flow=flow,
+            frame=read_image(self.frame) if self.frame else None,
+            second=read_image(self.second) if self.second else None,
+            truth=read_flow(self.truth) if self.truth else None,
+            backward=_read_backward(self.backward, flow_file) if self.backward else None,
+        )
+
+
+def own_parts(flow_file: Path) -> tuple[str, ...]:
+    """Return the fields of a `Scene` that a flow file holds itself: `backward` in some .exr.
+
+    Raises:
+        FlowFileError: it cannot be read.
+    """
+    if flow_file.suffix.lower() != ".exr" or not flow_file.is_file():
+        return ()
+    return ("backward",) if "backward" in kind_of(flow_file).directions else ()
+
+
+def scenes_of(
+    folder: Path, flow_files: Sequence[Path], beside: SceneFiles
+) -> Mapping[Path, SceneFiles]:
+    """Return what belongs to each flow file of a folder, by the flow file.
+
+    Args:
+        folder: that of the flows.
+        flow_files: those in it, at any depth, in natural order.
+        beside: folders with the same folders in them. In those of `frame` are the frames of a
+            video, one more than there are flows, and in the same order: each flow goes from one to
+            the next. `truth` and `backward` hold flows of the same names, with any suffix.
+
+    Raises:
+        ImageError: the frames are not as many.
+        FlowFileError: a true or a backward flow is missing.
+    """
+    by_folder: dict[Path, list[Path]] = {}
+    for path in flow_files:
+        by_folder.setdefault(path.parent, []).append(path)
+    found: dict[Path, SceneFiles] = {}
+    for parent, paths in by_folder.items():
+        place = parent.relative_to(folder)
+        frames = _frames(beside.frame / place, paths) if beside.frame else [None] * (len(paths) + 1)
+        others = {
+            name: _alike(root / place, paths)
+            for name, root in beside.given().items()
+            if name in ("truth", "backward")
+        }
+        for index, path in enumerate(paths):
+            flows = {name: of_these[index] for name, of_these in others.items()}
+            found[path] = SceneFiles(frame=frames[index], second=frames[index + 1], **flows)
+    return found
+
+
+def _read_backward(path: Path, flow_file: Path) -> Flow:
+    own = path.resolve() == flow_file.resolve() or own_parts(path)
+    return read_flow(path, direction="backward" if own else "forward")
+
+
+def _frames(folder: Path, flows: Sequence[Path]) -> list[Path | None]:
+    try:
+        frames = sorted(filter(is_frame, folder.iterdir()), key=natural_key)
+    except OSError as error:
+        raise ImageError(
+            f"cannot list {folder}, for the frames of {flows[0].parent}: {reason_of(error)}; name "
+            "a folder of frames"
+        ) from error
+    if len(frames) != len(flows) + 1:
+        raise ImageError(
+            f"{folder} holds {len(frames)} images, but the {len(flows)} flows of "
+            f"{flows[0].parent} go from frame to frame of {len(flows) + 1}; name the folder of the "
+            "frames that they were made of"
+        )
+    return list(frames)
+
+
+def _alike(folder: Path, flows: Sequence[Path]) -> list[Path]:
+    """Return the flow in a folder that is called as each of these."""
+    try:
+        there = {path.stem: path for path in folder.iterdir() if is_flow_name(path)}
+    except OSError as error:
+        raise FlowFileError(
+            f"cannot list {folder}, for the flows of {flows[0].parent}: {reason_of(error)}; name a "
+            "folder of flows"
+        ) from error
+    for path in flows:
+        if path.stem not in there:
+            raise FlowFileError(f"{folder} has no flow called as {path}; the names must be alike")
+    return [there[path.stem] for path in flows]

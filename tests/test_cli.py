@@ -37,6 +37,11 @@ def test_help_needs_neither_torch_nor_cupy_nor_opencv(tmp_path, args):
     assert not args or f"pwcflow {args[0]} " in stdout.split("Examples:")[1]
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_names_what_is_given_rather_than_its_type(command):
+    assert not re.search("<[a-z]", invoke(command, "--help").stdout)
+
+
 @pytest.mark.parametrize("command", ["estimate", "video", "visualize"])
 def test_help_has_an_example_of_every_style(command):
     examples = invoke(command, "--help").stdout.split("Examples:")[1]

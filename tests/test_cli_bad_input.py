@@ -27,7 +27,7 @@ BAD_INPUT = [
     ("estimate half.png 2.png -o out/a.flo", "half.png is cut short"),
     ("estimate 1.png text.png -o out/a.flo", "text.png is not an image"),
     ("estimate 1.png folder -o out/a.flo", "folder is a folder, not an image"),
-    ("estimate 1.png three.mp4 -o out/a.flo", "three.mp4 is not an image"),
+    ("estimate 1.png three.mp4 -o out/a.flo", "take `pwcflow video` if it is a video"),
     ("estimate 1.png wide.png -o out/a.flo", "64 x 64 pixels but wide.png is 80 x 48"),
     # outputs
     ("estimate 1.png 2.png -o none/a.flo", "the folder none does not exist; create it first"),

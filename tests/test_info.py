@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -135,6 +136,13 @@ def test_the_command_tells_a_line_a_file(tmp_path):
         "Middlebury .flo",
         "NumPy .npy",
     ]
+    (tmp_path / "in/ner").mkdir(parents=True)
+    for name in ("in/frame10.flo", "in/frame2.flo", "in/ner/0.npz"):
+        write_flow(tmp_path / name, FLOW)
+    run = pwcflow("info", "b.npy", "in", cwd=tmp_path)
+    assert (run.returncode, run.stderr) == (0, "")
+    told = [Path(line.split(":")[0]).as_posix() for line in run.stdout.splitlines()]
+    assert told == ["b.npy", "in/frame2.flo", "in/frame10.flo", "in/ner/0.npz"]
     run = pwcflow("info", "a.flo", "c.flo", cwd=tmp_path)
     assert run.returncode == 1
     assert run.stderr == "error: there is no file c.flo; check the name and the folder\n"

@@ -12,7 +12,7 @@ from pwcflow.image_file import read_image
 from pwcflow.visualization import STYLES, Look, Scene, check_parts, draw, picture_size, style_of
 from pwcflow.visualization.key import MOST_TICKS, bar_length, round_ticks
 from pwcflow.visualization.occlusion import occluded_pixels
-from pwcflow.visualization.text import number
+from pwcflow.visualization.text import draw_text, number
 from tests.visualization_scene import PICTURES, small_picture, small_scene
 
 WITH_LEGEND = [name for name, style in STYLES.items() if style.key]
@@ -467,3 +467,11 @@ def test_a_whole_8k_flow_has_a_picture(style):
         assert image[0, [0, -1]].tolist() == [[0, 209, 255], [255, 0, 0]]
     else:  # 24 of a distance of 320 px in a row, 13 rows; each has its middle in its cell
         assert (image[400 - 320 // 2 + 16 :: 320, 160::320] != 255).any(axis=2).mean() > 0.5
+
+
+@pytest.mark.parametrize("height", [8, 12, 20, 40])
+def test_capitals_are_as_high_as_asked(height):
+    canvas = np.full((60, 60, 3), 255, np.uint8)
+    draw_text(canvas, "H", 5, 50, height, (0, 0, 0))
+    rows = (canvas < 128).any(axis=(1, 2)).nonzero()[0]
+    assert len(rows) == pytest.approx(height, abs=1 + height / 20)  # whole pixels, and strokes

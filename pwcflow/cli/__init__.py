@@ -3,6 +3,7 @@
 Exit codes: 0 ok, 1 an input or the environment (one line on stderr), 2 usage, 130 interrupted.
 """
 
+import re
 import signal
 from typing import Annotated, Any
 
@@ -30,11 +31,17 @@ app = typer.Typer(
 
 
 class _Command(TyperCommand):
-    """Shows arguments as FIRST or FILE... in its usage line; some Typers say {FIRST}, {FILE}..."""
+    """Shows arguments as FIRST or FILE...; some Typers say {FIRST}, and FIRST <path> below."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         pieces = super().collect_usage_pieces(ctx)
         return [piece.translate({ord("{"): None, ord("}"): None}) for piece in pieces]
+
+    def get_help(self, ctx: Any) -> str:
+        def blank(match: re.Match[str]) -> str:
+            return match[1] + " " * len(match[2])
+
+        return re.sub(r"^(  [A-Z]+)( <\S+>)", blank, super().get_help(ctx), flags=re.MULTILINE)
 
 
 app.command(cls=_Command, epilog=ESTIMATE_EXAMPLES)(estimate)

@@ -1,5 +1,6 @@
 """The command `info`."""
 
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from pwcflow.cli.options import JsonOption, QuietOption
 INFO_EXAMPLES = """\b
 Examples:
   pwcflow info flow.flo
+  pwcflow info flows/
   pwcflow info flows/*.npz --json
 """
 
@@ -19,7 +21,11 @@ Examples:
 def info(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE", readable=False, help="Flow files, of any format."),
+        typer.Argument(
+            metavar="FILE",
+            readable=False,
+            help="Flow files, of any format, or folders of them, at any depth.",
+        ),
     ],
     bound: BoundOption = None,
     quiet: QuietOption = False,
@@ -31,10 +37,12 @@ def info(
     if anything. The first file that cannot be read ends it.
     """
     with friendly_errors(quiet):
+        from pwcflow.pipeline.flow_tree import flow_files_below
         from pwcflow.pipeline.info import describe, sentence_of
 
+        below = ([name] if not name.is_dir() else flow_files_below(name) for name in files)
         described = []
-        for file in files:
+        for file in chain.from_iterable(below):
             described.append(describe(file, bound=bound))
             if not as_json:
                 tell(sentence_of(described[-1]), {}, quiet=quiet, as_json=False)

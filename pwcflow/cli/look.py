@@ -57,7 +57,7 @@ StyleOption = Annotated[
     typer.Option(
         metavar="NAME",
         help="What is shown: wheel, arrows, streamlines, heat, overlay, side, warp, error or "
-        "occlusion.",
+        "occlusion.  [default: wheel]",
     ),
 ]
 MaxFlowOption = Annotated[
@@ -66,7 +66,7 @@ MaxFlowOption = Annotated[
         metavar="PX|RULE",
         parser=_max_flow,
         help="Motion shown fully saturated, in pixels; or frame, the largest of each picture; "
-        "sequence, of all; percentile, what 1 % of all pixels exceed.",
+        "sequence, of all; percentile, what 1 % of all pixels exceed.  [default: sequence]",
     ),
 ]
 PaletteOption = Annotated[
@@ -74,22 +74,32 @@ PaletteOption = Annotated[
     typer.Option(
         metavar="middlebury|colorblind",
         parser=_one_of("middlebury", "colorblind"),
-        help="Colours of directions.",
+        help="Colours of directions.  [default: middlebury]",
     ),
 ]
 BackgroundOption = Annotated[
     Any,
     typer.Option(
-        metavar="white|black", parser=_one_of("white", "black"), help="Colour of no motion."
+        metavar="white|black",
+        parser=_one_of("white", "black"),
+        help="Colour of no motion.  [default: white]",
     ),
 ]
 GammaOption = Annotated[
     float | None,
-    typer.Option(metavar="G", callback=positive, help="Above 1 shows slow motion stronger."),
+    typer.Option(
+        metavar="G",
+        callback=positive,
+        help="Above 1 shows slow motion stronger.  [default: 1]",
+    ),
 ]
 NoiseFloorOption = Annotated[
     float | None,
-    typer.Option(metavar="PX", callback=_not_negative, help="Motion up to this counts as none."),
+    typer.Option(
+        metavar="PX",
+        callback=_not_negative,
+        help="Motion up to this counts as none.  [default: 0]",
+    ),
 ]
 UnknownOption = Annotated[
     Any,
@@ -100,7 +110,8 @@ LegendOption = Annotated[
     typer.Option(
         metavar="none|inside|beside",
         parser=_one_of("none", "inside", "beside"),
-        help="Where wheel, arrow or colour bar explain the picture.",
+        help="Where wheel, arrow or colour bar explain the picture.  [default: none; beside for "
+        "heat and error]",
     ),
 ]
 SpacingOption = Annotated[

@@ -97,14 +97,21 @@ def train(
         ),
     ] = None,
     minutes: Annotated[
-        float | None, typer.Option(help="Length of the run.", callback=positive)
+        float | None,
+        typer.Option(metavar="MINUTES", help="Length of the run.", callback=positive),
     ] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="Length of the run, instead.")] = None,
+    steps: Annotated[
+        int | None, typer.Option(metavar="STEPS", min=1, help="Length of the run, instead.")
+    ] = None,
     size: Annotated[
         str, typer.Option(metavar="HxW", help="Height and width of the pairs, in multiples of 64.")
     ] = "384x512",
-    batch: Annotated[int, typer.Option(min=1, help="Pairs in a step, on each device.")] = 16,
-    lr: Annotated[float, typer.Option(help="Highest learning rate.", callback=positive)] = 3e-4,
+    batch: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Pairs in a step, on each device.")
+    ] = 16,
+    lr: Annotated[
+        float, typer.Option(metavar="RATE", help="Highest learning rate.", callback=positive)
+    ] = 3e-4,
     warm_up: Annotated[
         float, typer.Option(metavar="SHARE", help="Share of the run in which the rate rises.")
     ] = 0.05,
@@ -116,7 +123,11 @@ def train(
     ] = "adamw",
     robust: Annotated[
         float | None,
-        typer.Option(help="Power of the errors, such as 0.4, for a last run.", callback=positive),
+        typer.Option(
+            metavar="POWER",
+            help="Let errors count by this power, such as 0.5: what is nearly right matters more.",
+            callback=positive,
+        ),
     ] = None,
     motion: Annotated[
         float | None,
@@ -130,7 +141,7 @@ def train(
         str | None, typer.Option(metavar="NAME|FILE", help="Weights to start from.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in DIR.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Of weights and scenes.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of weights and scenes.")] = 0,
     log_every: Annotated[
         int, typer.Option(min=1, metavar="STEPS", help="Steps between two lines of the log.")
     ] = 100,
@@ -146,7 +157,7 @@ def train(
         bool, typer.Option("--tensorboard", help="Write DIR/tensorboard for TensorBoard too.")
     ] = False,
     device: DeviceOption = "auto",
-    devices: Annotated[int, typer.Option(min=1, help="Number of GPUs.")] = 1,
+    devices: Annotated[int, typer.Option(metavar="N", min=1, help="Number of GPUs.")] = 1,
     preview: Annotated[
         Path | None,
         typer.Option(

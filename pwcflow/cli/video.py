@@ -138,7 +138,11 @@ def video(
     opacity: OpacityOption = None,
     fps: Annotated[
         float | None,
-        typer.Option(help="Frames per second of the colour video.", callback=positive),
+        typer.Option(
+            metavar="RATE",
+            help="Frames per second of the colour video.  [default: the source's; 25 for images]",
+            callback=positive,
+        ),
     ] = None,
     start: StartOption = None,
     end: EndOption = None,

@@ -51,7 +51,9 @@ def view(
     max_flow: Annotated[
         float | None,
         typer.Option(
-            metavar="PX", callback=positive, help="Motion in pixels shown fully saturated."
+            metavar="PX",
+            callback=positive,
+            help="Motion in pixels shown fully saturated.  [default: the longest, at least 1]",
         ),
     ] = None,
     max_side: Annotated[
@@ -64,7 +66,12 @@ def view(
         ),
     ] = None,
     fps: Annotated[
-        float | None, typer.Option(help="Flows a second when playing.", callback=positive)
+        float | None,
+        typer.Option(
+            metavar="RATE",
+            help="Flows a second when playing.  [default: the source's, or 25]",
+            callback=positive,
+        ),
     ] = None,
     title: Annotated[str | None, typer.Option(metavar="TEXT", help="The heading.")] = None,
     bound: BoundOption = None,

@@ -93,7 +93,10 @@ def _picture(path: Path, data: bytes) -> Image:
     if data.startswith(tiff.SIGNATURES):
         return _page(path, data, tiff.pictures_of(data)[0])
     if not _AVIF_OR_JPEG_2000.match(data) and not _OTHERS.match(data):
-        raise ImageError(f"{path} is not an image, or of an unknown format; save it as PNG or JPEG")
+        raise ImageError(
+            f"{path} is not an image, or of an unknown format; save it as PNG or JPEG, or take "
+            "`pwcflow video` if it is a video"
+        )
     flags = cv2.IMREAD_IGNORE_ORIENTATION
     if not _AVIF_OR_JPEG_2000.match(data):  # as 16 bits, their 10 or 12 would be left unscaled
         flags |= cv2.IMREAD_ANYDEPTH

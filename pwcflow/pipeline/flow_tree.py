@@ -8,14 +8,14 @@ from pwcflow.flow_file import FLOW_SUFFIXES, is_flow_name
 from pwcflow.video import natural_path_key
 
 
-def flow_files_below(folder: Path, but: Path) -> list[Path]:
+def flow_files_below(folder: Path, but: Path | None = None) -> list[Path]:
     """Return the flow files of a folder at any depth, in natural order.
 
     Hidden files and folders, and files that are no flow by their names, are passed over.
 
     Args:
         folder: where to look.
-        but: the folder of the outputs, in which nothing is looked for.
+        but: the folder of the outputs, in which nothing is looked for; None if there is none.
 
     Raises:
         FlowFileError: there are none, or a folder cannot be listed.
@@ -25,7 +25,7 @@ def flow_files_below(folder: Path, but: Path) -> list[Path]:
     def stop(error: OSError) -> None:
         raise error
 
-    skipped = os.path.realpath(but)
+    skipped = but and os.path.realpath(but)
     try:
         for parent, folders, names in os.walk(folder, onerror=stop):
             inner = [name for name in folders if not name.startswith(".")]

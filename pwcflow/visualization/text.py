@@ -8,7 +8,7 @@ from pwcflow.visualization.scene import Picture
 _FONT = cv2.FONT_HERSHEY_SIMPLEX
 # OpenCV 5 writes with a TrueType font, whose thickness is its weight; before, with strokes.
 _TRUETYPE = hasattr(cv2, "FontFace")
-_AT_SCALE_1 = 16 if _TRUETYPE else 21  # pixels from the baseline to the top of a capital
+_AT_SCALE_1 = 21  # pixels from the baseline to the top of a capital, of both fonts
 
 
 def text_width(text: str, height: float) -> int:

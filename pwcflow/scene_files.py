@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pwcflow.errors import FlowFileError, ImageError, reason_of
-from pwcflow.flow_file import Flow, is_flow_name, kind_of, read_flow
+from pwcflow.flow_file import Flow, files_of_flow, is_flow_name, kind_of, read_flow
 from pwcflow.image_file import read_image
 from pwcflow.video import is_frame, natural_key
 from pwcflow.visualization import Scene
@@ -23,6 +23,10 @@ class SceneFiles:
     def given(self) -> dict[str, Path]:
         """Return those that there are, by name."""
         return {name: path for name, path in vars(self).items() if path is not None}
+
+    def files(self) -> list[Path]:
+        """Return every file that `read` opens."""
+        return [file for path in self.given().values() for file in files_of_flow(path)]
 
     def only(self, names: Collection[str]) -> "SceneFiles":
         """Return those of these names."""

@@ -1,12 +1,13 @@
 """Flow files in, pictures out: needs no torch."""
 
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from pwcflow.atomic_file import check_writable
 from pwcflow.errors import FlowFileError, OutputError
-from pwcflow.flow_file import Flow, read_flow
+from pwcflow.flow_file import Flow, files_of_flow, read_flow
 from pwcflow.flow_tree import flow_files_below
 from pwcflow.image_file import check_image_suffix, write_image
 from pwcflow.outputs import check_folder, check_nothing_lost, make_folder
@@ -56,7 +57,7 @@ def visualize_file(
     if not beside.backward and "backward" in own and "backward" in style_of(look).parts:
         beside = replace(beside, backward=flow_file)
     check_image_suffix(output)
-    check_nothing_lost([output], [flow_file, *beside.given().values()])
+    check_nothing_lost([output], [*files_of_flow(flow_file), *beside.files()])
     check_writable(output)
     flow = read_flow(flow_file)
     scale = scale_for(flow, max_flow, look)
@@ -102,6 +103,8 @@ def visualize_folder(
     check_folder(output, f"{folder} is a folder, so its images go into a folder")
     used = style_of(look).parts
     scenes = scenes_of(folder, list(images.values()), beside)
+    inputs = chain.from_iterable(map(files_of_flow, images.values()))
+    check_nothing_lost(images, [*inputs, *chain(*map(SceneFiles.files, scenes.values()))])
     rule = max_flow or "sequence"
     two_passes = style_of(look).has_scale and rule in ("sequence", "percentile")
     with progress_bar(len(images) * (1 + two_passes), progress, unit="file") as bar:

@@ -390,3 +390,34 @@ def test_a_flow_is_not_taken_for_its_own_way_back(both):
     with pytest.raises(FlowFileError, match=r"forward\.v, but not backward\.u"):
         visualize_file(both / "there.exr", both / "o.png", look=look, beside=beside)
     assert "o.png" not in names_in(both)
+
+
+def test_the_pictures_of_a_folder_replace_nothing_that_they_are_made_of(tmp_path):
+    flows, frames, truth, out = (tmp_path / name for name in ("flows", "frames", "truth", "out"))
+    for folder in (flows, frames, truth, out):
+        folder.mkdir()
+    for number in range(2):
+        write_flow(flows / f"{number}.flo", flow_with((number, 0)))
+        write_flow(truth / f"{number}.png", flow_with((number, 0)))
+    for number in range(3):
+        write_image(frames / f"{number}.png", np.full((4, 6, 3), number, np.uint8))
+    (out / "1.png").symlink_to(flows / "1.flo")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.*")}
+    cases = [
+        (frames, Look(style="overlay"), SceneFiles(frame=frames)),
+        (truth, Look(style="error"), SceneFiles(truth=truth)),
+        (truth, Look(style="occlusion"), SceneFiles(frame=frames, backward=truth)),
+        (out, Look(), SceneFiles()),
+    ]
+    for output, look, beside in cases:
+        with pytest.raises(OutputError, match="it is an input"):
+            visualize_folder(flows, output, look=look, beside=beside)
+        assert {path: path.read_bytes() for path in tmp_path.rglob("*.*")} == before
+
+
+def test_the_picture_of_a_pair_of_pictures_does_not_replace_its_other_half(tmp_path):
+    write_flow(tmp_path / "a_x.png", flow_with((1, 2)), bound=20)
+    before = (tmp_path / "a_y.png").read_bytes()
+    with pytest.raises(OutputError, match="it is an input"):
+        visualize_file(tmp_path / "a_x.png", tmp_path / "a_y.png")
+    assert (tmp_path / "a_y.png").read_bytes() == before

@@ -17,6 +17,7 @@ from pwcflow import __version__
 from pwcflow.atomic_file import replacing
 from pwcflow.errors import OutputError, VideoError, reason_of
 from pwcflow.flow_file import FLOW_SUFFIXES
+from pwcflow.record_check import is_record
 from pwcflow.run_folder import DEFAULT_SUFFIX, number_of
 from pwcflow.video_list import files_of
 
@@ -117,7 +118,7 @@ def read_record(folder: Path) -> Record | None:
         ) from error
     except (ValueError, RecursionError):  # lists in lists in lists
         return None
-    return record if isinstance(record, dict) else None
+    return record if is_record(record) else None
 
 
 def recorded_suffix(record: Record | None) -> str:

@@ -27,7 +27,7 @@ LAYERS = [
     {"gpu_flow"},
     {"estimator", "outputs"},
     {"training"},
-    {"folder_lock", "frames_at_hand", "run_folder", "video_list"},
+    {"folder_lock", "frames_at_hand", "record_check", "run_folder", "video_list"},
     {"provenance", "video_outputs"},
     {"video_sink"},
     {"earlier_run"},
@@ -42,8 +42,8 @@ TORCH_FREE = {
     "earlier_run", "errors", "evaluation", "exr_header", "flow_file", "flow_tree", "folder_lock",
     "frame_selection", "frames_at_hand", "image_file", "info", "many_videos", "opencv_log",
     "openexr_log", "outputs", "overlap", "palette", "pipeline", "progress", "provenance",
-    "run_folder", "scale", "scene_files", "video", "video_list", "video_outputs", "video_sink",
-    "video_writer", "viewer", "visualization", "visualize",
+    "record_check", "run_folder", "scale", "scene_files", "video", "video_list", "video_outputs",
+    "video_sink", "video_writer", "viewer", "visualization", "visualize",
 }  # fmt: skip
 
 

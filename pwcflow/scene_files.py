@@ -1,5 +1,6 @@
 """The files that a picture of flow is made of: a flow file, and those that belong to it."""
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,7 +97,7 @@ def scenes_of(
 
 
 def _read_backward(path: Path, flow_file: Path) -> Flow:
-    own = path.resolve() == flow_file.resolve() or own_parts(path)
+    own = os.path.realpath(path) == os.path.realpath(flow_file) or own_parts(path)
     return read_flow(path, direction="backward" if own else "forward")
 
 

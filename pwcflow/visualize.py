@@ -1,5 +1,6 @@
 """Flow files in, pictures out: needs no torch."""
 
+import os
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -127,7 +128,7 @@ def visualize_folder(
 
 def _images_of(folder: Path, output: Path) -> dict[Path, Path]:
     """Return the flow file that each image is made of, by the image, in natural order."""
-    if output.resolve() == folder.resolve():
+    if os.path.realpath(output) == os.path.realpath(folder):
         raise OutputError(f"cannot write images into {folder}, where they would be taken for flow")
     images: dict[Path, Path] = {}
     for flow_file in flow_files_below(folder, but=output):

@@ -421,3 +421,21 @@ def test_the_picture_of_a_pair_of_pictures_does_not_replace_its_other_half(tmp_p
     with pytest.raises(OutputError, match="it is an input"):
         visualize_file(tmp_path / "a_x.png", tmp_path / "a_y.png")
     assert (tmp_path / "a_y.png").read_bytes() == before
+
+
+def test_links_that_form_a_loop_are_told(tmp_path):
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    flows = tmp_path / "flows"
+    flows.mkdir()
+    write_flow(flows / "0.flo", flow_with((1, 0)))
+    with pytest.raises(OutputError, match="loop is a file; choose another name"):
+        visualize_folder(flows, loop)
+    write_image(tmp_path / "one.png", np.zeros((4, 6, 3), np.uint8))
+    back = tmp_path / "back.flo"
+    back.symlink_to(back)
+    beside = SceneFiles(frame=tmp_path / "one.png", backward=back)
+    with pytest.raises(FlowFileError, match=r"back\.flo: too many levels of symbolic links"):
+        visualize_file(
+            flows / "0.flo", tmp_path / "a.png", look=Look(style="occlusion"), beside=beside
+        )

@@ -1,13 +1,15 @@
 """Flow files in, pictures out: needs no torch."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from pwcflow.atomic_file import check_writable
-from pwcflow.errors import FlowFileError, OutputError
+from pwcflow.errors import FlowFileError, ImageError, OutputError
 from pwcflow.flow_file import Flow, files_of_flow, read_flow
 from pwcflow.flow_tree import flow_files_below
 from pwcflow.image_file import check_image_suffix, write_image
@@ -118,7 +120,8 @@ def visualize_folder(
         for image, flow_file in images.items():
             flow = _read(flow_file)
             scene = scenes[flow_file].only(used).read(flow, flow_file)
-            picture = draw(scene, look, scale_for(flow, rule, look))
+            with _naming(flow_file):
+                picture = draw(scene, look, scale_for(flow, rule, look))
             make_folder(image.parent)
             write_image(image, picture)
             bar.update()
@@ -147,6 +150,15 @@ def _read(flow_file: Path) -> Flow:
         return read_flow(flow_file)
     except FlowFileError as error:
         raise FlowFileError(f"{error}, or move it out of {flow_file.parent}") from error
+
+
+@contextmanager
+def _naming(flow_file: Path) -> Iterator[None]:
+    """Say of which flow it is that something does not fit, as there are many."""
+    try:
+        yield
+    except (ImageError, OutputError) as error:
+        raise type(error)(f"{flow_file}: {error}") from error
 
 
 def _summary(

@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 
@@ -439,3 +441,21 @@ def test_links_that_form_a_loop_are_told(tmp_path):
         visualize_file(
             flows / "0.flo", tmp_path / "a.png", look=Look(style="occlusion"), beside=beside
         )
+
+
+def test_what_does_not_fit_in_a_folder_is_told_with_the_name_of_the_flow(tmp_path):
+    flows, frames = tmp_path / "flows", tmp_path / "frames"
+    flows.mkdir()
+    frames.mkdir()
+    write_flow(flows / "0.flo", flow_with((1, 0)))
+    for name, width in (("0.png", 7), ("1.png", 6)):
+        write_image(frames / name, np.zeros((4, width, 3), np.uint8))
+    told = re.escape(f"{flows / '0.flo'}: the first frame is 7 x 4 pixels, but the flow is 6 x 4")
+    with pytest.raises(ImageError, match=told):
+        visualize_folder(
+            flows, tmp_path / "out", look=Look(style="side"), beside=SceneFiles(frame=frames)
+        )
+    told = re.escape(f"{flows / '0.flo'}: a picture of 6 x 4 pixels has no room for a legend")
+    with pytest.raises(OutputError, match=told):
+        visualize_folder(flows, tmp_path / "out", look=Look(legend="inside"))
+    assert not (tmp_path / "out").exists()

@@ -75,6 +75,11 @@ BAD_USAGE = [
     ("train -o out --steps 1 --size 0x64", "must be such as 384x512: 0x64"),
     ("train -o out --steps 1 --size 100x100", "must be multiples of 64: 100 x 100"),
     ("train -o out --steps 1 --seed -1", "--seed"),
+    (f"train -o out --steps 1 --seed {2**63}", "--seed"),
+    *(
+        (f"train -o out --steps 1 --warm-up {share}", "must be a number from 0 up, below 1")
+        for share in ("1", "-0.1", "nan")
+    ),
 ]
 
 

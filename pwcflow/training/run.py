@@ -13,7 +13,7 @@ import torch
 from pwcflow.atomic_file import check_writable, replacing
 from pwcflow.device import find_device
 from pwcflow.estimator import FlowEstimator
-from pwcflow.evaluation import evaluate
+from pwcflow.evaluation import check_manifest, evaluate
 from pwcflow.image_file import check_image_suffix, write_image
 from pwcflow.training.augment import AugmentSettings
 from pwcflow.training.contact_sheet import preview_sheet
@@ -69,6 +69,8 @@ def run_training(
         PwcFlowError: an image cannot be read, a data set is not there, an output cannot be
             written, or training diverged.
     """
+    if manifest:
+        check_manifest(manifest)  # before the hours that come before it is needed
     datasets = [find_pairs(kind, folder) for kind, folder in data]
     make = (
         pairs_of(datasets, settings.height, settings.width)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -93,6 +94,15 @@ def test_a_missing_package_is_told_with_the_extra_that_brings_it(tmp_path, monke
     path.write_bytes(exr_of([[(1, 2)]]) if suffix == ".exr" else HDF5_START)
     with pytest.raises(FlowFileError, match=needs):
         read_flow(path)
+
+
+@pytest.mark.parametrize("suffix", PACKAGES)
+def test_a_package_that_is_here_but_broken_is_told_before_the_work(tmp_path, monkeypatch, suffix):
+    (tmp_path / f"{PACKAGES[suffix]}.py").write_text("raise ImportError('another NumPy')")
+    monkeypatch.delitem(sys.modules, PACKAGES[suffix], raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(OutputError, match=rf"cannot write a{suffix}: this .*\(another NumPy\)$"):
+        check_flow_suffix(Path(f"a{suffix}"))
 
 
 def test_no_format_needs_torch(tmp_path):

@@ -212,7 +212,7 @@ def test_the_bound_of_an_animation_is_that_of_its_pictures(tmp_path, estimator, 
     monkeypatch.setattr(animation_writer, "_MOST_PIXELS", 2 * 49 * 63)
     run(estimator, source, viz=tmp_path / "v.gif")
     loads = estimator.loads
-    with pytest.raises(OutputError, match="of 126 x 98 pixels takes 1 frames at most"):
+    with pytest.raises(OutputError, match="of 126 x 98 pixels takes 1 frame at most"):
         run(estimator, source, viz=tmp_path / "w.gif", look=Look(style="warp"))
     assert estimator.loads == loads
     assert names_in(tmp_path) == ["frames", "v.gif"]

@@ -1,5 +1,6 @@
 """Two images in, their flow, the flow back, and a picture out."""
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -114,7 +115,9 @@ def estimate_pair(
 
 def _holds_both(output: Path | None, backward: Path | None) -> bool:
     """Return whether one file is to take the flows of both directions."""
-    return output is not None and output == backward and output.suffix.lower() == ".exr"
+    if output is None or backward is None or output.suffix.lower() != ".exr":
+        return False
+    return os.path.realpath(output) == os.path.realpath(backward)
 
 
 def _metadata(estimator: "FlowEstimator", first: Path, second: Path) -> Metadata:

@@ -207,7 +207,8 @@ def train(
                 if datasets
                 else scenes_of(photos or [], sprites or [], scenes)
             )
-            write_preview(preview, make, device, seed)
+            folders = [*(photos or []), *(sprites or [])]
+            write_preview(preview, make, device, seed, folders)
             tell(
                 f"{preview}: pairs and their flow",
                 {"preview": str(preview)},

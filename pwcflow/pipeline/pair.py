@@ -9,7 +9,7 @@ from pwcflow import __version__
 from pwcflow.atomic_file import check_writable
 from pwcflow.color import largest_magnitude
 from pwcflow.errors import ImageError
-from pwcflow.flow_file import Metadata, check_flow_suffix, read_flow, write_flow
+from pwcflow.flow_file import Metadata, check_flow_suffix, files_of_flow, read_flow, write_flow
 from pwcflow.image_file import Image, check_image_suffix, read_image, write_image
 from pwcflow.outputs import check_nothing_lost
 from pwcflow.pipeline.summary import LoadEstimator, Summary, provenance, rounded, shown, text
@@ -67,7 +67,7 @@ def estimate_pair(
     style = style_of(look)
     check_parts(look, [*("frame", "second", "backward"), *(["truth"] if truth else [])])
     in_one = _holds_both(output, backward)
-    inputs = [first, second, *([truth] if truth else [])]
+    inputs = [first, second, *(files_of_flow(truth) if truth else [])]
     _check_outputs([output, None if in_one else backward], viz, inputs)
     started = time.monotonic()
     images = _read_pair(first, second)

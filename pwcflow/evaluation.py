@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from pwcflow.errors import FlowFileError
+from pwcflow.errors import FlowFileError, ImageError, reason_of
 from pwcflow.flow_file import Flow, Mask, known_pixels, read_flow
 from pwcflow.image_file import Image, read_image
 
 OUTLIER_PX = 3.0
 OUTLIER_SHARE = 0.05
+_FRAMES = ("frame1", "frame2")
 
 
 @dataclass(frozen=True)
@@ -72,24 +73,36 @@ def read_manifest(manifest: Path) -> Iterator[TruePair]:
             flow marks with white where that is not to be used.
 
     Raises:
-        FlowFileError: the manifest has no such columns, or a flow cannot be read.
-        ImageError: an image cannot be read.
+        FlowFileError: the manifest has no such columns, or a flow cannot be read or tells nothing.
+        ImageError: an image cannot be read, or is not of the size of the flow.
     """
     folder = manifest.parent
     for row in manifest_rows(manifest):
-        truth = read_flow(folder / row["gt"])
+        path = folder / row["gt"]
+        truth = read_flow(path)
         valid = known_pixels(truth)
-        invalid = (folder / row["gt"]).with_name("invalid.png")
+        invalid = path.with_name("invalid.png")
         if invalid.exists():
-            valid &= read_image(invalid)[..., 0] == 0
-        yield TruePair(
-            row["dataset"],
-            row["sequence"],
-            read_image(folder / row["frame1"]),
-            read_image(folder / row["frame2"]),
-            truth,
-            valid,
-        )
+            valid &= _fitting(invalid, path, truth)[..., 0] == 0
+        if not valid.any():
+            raise FlowFileError(
+                f"{path} is known at no pixel, so there is nothing to measure on; take it out of "
+                f"{manifest}"
+            )
+        first, second = (_fitting(folder / row[name], path, truth) for name in _FRAMES)
+        yield TruePair(row["dataset"], row["sequence"], first, second, truth, valid)
+
+
+def check_manifest(manifest: Path) -> None:
+    """Raise `FlowFileError` unless the files that a manifest lists are there; none is read."""
+    for row in manifest_rows(manifest):
+        for name in (*_FRAMES, "gt"):
+            path = manifest.parent / row[name]
+            if not path.is_file():
+                raise FlowFileError(
+                    f"there is no file {path}, which {manifest} lists; paths in it begin at its "
+                    "own folder"
+                )
 
 
 def manifest_rows(manifest: Path) -> list[dict[str, str]]:
@@ -102,14 +115,33 @@ def manifest_rows(manifest: Path) -> list[dict[str, str]]:
         with manifest.open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise FlowFileError(f"cannot read {manifest} as a CSV file: {error}") from error
-    columns = {"dataset", "sequence", "frame1", "frame2", "gt"}
+        reason = reason_of(error) if isinstance(error, OSError) else str(error)
+        raise FlowFileError(
+            f"cannot read {manifest} as a CSV file: {reason}; check the name and the file"
+        ) from error
+    columns = {"dataset", "sequence", *_FRAMES, "gt"}
     if not rows or not columns <= set(rows[0]):
-        raise FlowFileError(f"{manifest} must have lines with {', '.join(sorted(columns))}")
+        raise FlowFileError(
+            f"{manifest} must have lines with {', '.join(sorted(columns))}, and these names in its "
+            "first line; add them"
+        )
     for number, row in enumerate(rows, 1):
         if any(row[name] is None for name in columns):
-            raise FlowFileError(f"{manifest}: line {number} below its header lacks a column")
+            raise FlowFileError(
+                f"{manifest}: line {number} below its header lacks a column; add it"
+            )
     return rows
+
+
+def _fitting(path: Path, flow_file: Path, flow: Flow) -> Image:
+    image = read_image(path)
+    if image.shape[:2] != flow.shape[:2]:
+        sizes = [f"{it.shape[1]} x {it.shape[0]}" for it in (image, flow)]
+        raise ImageError(
+            f"{path} is {sizes[0]} pixels but its true flow, {flow_file}, is {sizes[1]}; give the "
+            "one that belongs to it"
+        )
+    return image
 
 
 def evaluate(estimate: Callable[[Image, Image], Flow], manifest: Path) -> dict[str, Score]:

@@ -162,7 +162,7 @@ def parse_moment(text: str) -> Moment:
         return float(match[1])
     if match := _CLOCK.fullmatch(text):
         hours, minutes, seconds = match.groups(default="0")
-        return int(hours) * 3600.0 + int(minutes) * 60.0 + float(seconds)
+        return float(hours) * 3600 + float(minutes) * 60 + float(seconds)
     raise ValueError(f"{text} is neither a frame number, as 100, nor a time, as 12.5s or 1:30")
 
 

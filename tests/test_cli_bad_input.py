@@ -85,6 +85,14 @@ BAD_INPUT = [
     # training
     ("train -o out/run --steps 1 --device cpu --photos none", "none is not a folder"),
     ("train -o empty/run --steps 1 --device cpu", "cannot make the folder empty/run"),
+    (
+        "train -o out/run --steps 1 --device cpu --eval none.csv",
+        "cannot read none.csv as a CSV file: no such file or directory; check the name",
+    ),
+    (
+        "train --preview frames/../frames/0.png --photos frames",
+        "it would be taken for one of the images in frames; choose another folder",
+    ),
     ("train --preview out/a.gif", ".gif images cannot be written"),
 ]
 

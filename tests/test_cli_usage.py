@@ -47,7 +47,9 @@ BAD_USAGE = [
             ("--style overlay --frame 1.png --opacity 2", "--opacity"),
             ("--style arrows --spacing 1", "--spacing"),
             ("--gamma 0", "must be a number above 0"),
-            ("--noise-floor -1", "must be a number from 0 up"),
+            ("--style arrows --spacing 10001", "--spacing"),
+            ("--noise-floor -1", "must be a number from 0 to 1e9"),
+            ("--noise-floor 1e10", "must be a number from 0 to 1e9"),
             ("--noise-floor 5 --max-flow 5", "--noise-floor 5 must be below --max-flow 5"),
             ("--unknown red-ish", "must be black, white, gray, or as #ff8000: red-ish"),
             ("--background blue", "must be one of white, black: blue"),
@@ -73,6 +75,11 @@ BAD_USAGE = [
     ("train -o out --steps 1 --size 0x64", "must be such as 384x512: 0x64"),
     ("train -o out --steps 1 --size 100x100", "must be multiples of 64: 100 x 100"),
     ("train -o out --steps 1 --seed -1", "--seed"),
+    (f"train -o out --steps 1 --seed {2**63}", "--seed"),
+    *(
+        (f"train -o out --steps 1 --warm-up {share}", "must be a number from 0 up, below 1")
+        for share in ("1", "-0.1", "nan")
+    ),
 ]
 
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -19,6 +20,7 @@ from pwcflow.flow_file import (
 from tests.flow_samples import EXACT, HERE, PACKAGES, random_flow
 from tests.test_flow_exr import exr_of
 from tests.test_flow_flo5 import HDF5_START
+from tests.test_video_writer import largest_file
 
 
 @pytest.mark.parametrize("suffix", EXACT)
@@ -94,6 +96,15 @@ def test_a_missing_package_is_told_with_the_extra_that_brings_it(tmp_path, monke
         read_flow(path)
 
 
+@pytest.mark.parametrize("suffix", PACKAGES)
+def test_a_package_that_is_here_but_broken_is_told_before_the_work(tmp_path, monkeypatch, suffix):
+    (tmp_path / f"{PACKAGES[suffix]}.py").write_text("raise ImportError('another NumPy')")
+    monkeypatch.delitem(sys.modules, PACKAGES[suffix], raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(OutputError, match=rf"cannot write a{suffix}: this .*\(another NumPy\)$"):
+        check_flow_suffix(Path(f"a{suffix}"))
+
+
 def test_no_format_needs_torch(tmp_path):
     script = (
         "import sys; sys.modules['torch'] = None\n"
@@ -124,3 +135,18 @@ def test_the_names_of_flows_in_a_folder(tmp_path):
         (tmp_path / name).touch()
     found = {path.name for path in tmp_path.iterdir() if is_flow_name(path)}
     assert found == {"a.flo", "b_x.jpg", "e.FLO5"}
+
+
+@pytest.mark.parametrize("name", [*(f"a{suffix}" for suffix in HERE), "a_x.jpg", "a_x.png"])
+def test_the_refusal_of_the_system_to_write_on_is_told_and_nothing_is_left(tmp_path, name):
+    flow = np.random.default_rng(0).normal(0, 9, (64, 96, 2)).astype(np.float32)
+    bound = 20 if "_x" in name else None
+    with largest_file(1000), pytest.raises(OutputError) as caught:
+        write_flow(tmp_path / name, flow, bound=bound)
+    told = str(caught.value).replace("a_y", "a_x")  # the half that is written first
+    end = "file too large; write to a file system that takes larger files"
+    assert told == f"cannot write {tmp_path / name}: {end}"
+    assert isinstance(caught.value.__cause__, OSError)
+    assert list(tmp_path.iterdir()) == []
+    write_flow(tmp_path / name, flow, bound=bound)
+    assert read_flow(tmp_path / name).shape == flow.shape

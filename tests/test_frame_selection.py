@@ -163,3 +163,8 @@ def test_a_time_is_reached_in_spite_of_rounding():
     assert not reached(0.12, 3, 0.1199)
     assert reached(3, 3, None)
     assert not reached(0.0, 3, None)
+
+
+def test_a_time_of_more_hours_than_a_float_holds_is_refused():
+    with pytest.raises(ValueError, match="a time from 0 on, not inf"):
+        FrameSelection(start=parse_moment("9" * 400 + ":00:00"))

@@ -206,7 +206,7 @@ def test_the_bound_of_an_animation_is_that_of_its_pictures(tmp_path, estimator, 
     monkeypatch.setattr(animation, "_MOST_PIXELS", 2 * 49 * 63)
     run(estimator, source, viz=tmp_path / "v.gif")
     loads = estimator.loads
-    with pytest.raises(OutputError, match="of 126 x 98 pixels takes 1 frames at most"):
+    with pytest.raises(OutputError, match="of 126 x 98 pixels takes 1 frame at most"):
         run(estimator, source, viz=tmp_path / "w.gif", look=Look(style="warp"))
     assert estimator.loads == loads
     assert names_in(tmp_path) == ["frames", "v.gif"]
@@ -297,3 +297,15 @@ def test_the_flow_back_is_estimated_once_for_its_file_and_its_picture(tmp_path):
     assert occluded[:4].all()  # off by 1 px: 1 >= 0.01 * (4 + 1) + 0.5
     assert not occluded[4:, : WIDTH - 2].any()
     assert occluded[:, WIDTH - 2 :].all()  # leads out of the picture
+
+
+def test_the_picture_of_an_error_replaces_no_half_of_the_truth(tmp_path, estimator):
+    write_image(tmp_path / "1.png", gray(30))
+    write_flow(tmp_path / "t_x.png", np.zeros((HEIGHT, WIDTH, 2), np.float32), bound=20)
+    before = (tmp_path / "t_y.png").read_bytes()
+    with pytest.raises(OutputError, match="it is an input"):
+        estimate_pair(
+            estimator.load, tmp_path / "1.png", tmp_path / "1.png", output=None,
+            viz=tmp_path / "t_y.png", truth=tmp_path / "t_x.png", look=Look(style="error"),
+        )  # fmt: skip
+    assert (tmp_path / "t_y.png").read_bytes() == before

@@ -1,6 +1,7 @@
 """`pwcflow.json`, beside the flows, tells what they are."""
 
 import json
+import math
 import os
 import time
 from pathlib import Path
@@ -13,7 +14,7 @@ from pwcflow.errors import OutputError, PwcFlowError, VideoError
 from pwcflow.frame_selection import FrameSelection
 from pwcflow.image_file import write_image
 from pwcflow.pipeline import estimate_video
-from pwcflow.runs.provenance import difference, input_of, read_record
+from pwcflow.runs.provenance import difference, input_of, provenance_of_flow, read_record
 from pwcflow.runs.video_outputs import VideoOutputs
 from tests.command_line import make_video
 from tests.fake_estimator import FakeEstimator
@@ -153,3 +154,38 @@ def test_a_record_that_cannot_be_read_is_told(tmp_path):
     (tmp_path / "pwcflow.json").mkdir()
     with pytest.raises(OutputError, match=r"cannot read .*pwcflow\.json, of an earlier run: is a"):
         read_record(tmp_path)
+
+
+DAMAGES = [
+    {"flows": "2"}, {"flows": None}, {"flows": -1}, {"flows": True}, {"flows": 1e3},
+    {"frames": 10**400}, {"width": "64"}, {"height": []}, {"suffix": ["a"]}, {"suffix": {}},
+    {"complete": 1}, {"frame_numbers": {}}, {"frame_numbers": [0, "1"]}, {"device": 7},
+    {"timestamps_s": [10**400, 0, 1]}, {"timestamps_s": [0, True, 1]}, {"timestamps_s": [None]},
+    {"timestamps_s": [0, math.nan, 1]}, {"precision": ["fp32"]}, {"weights": 3},
+    {"weights": {"name": "default", "sha256": 3}}, {"input": "frames"}, {"input": {"path": 3}},
+    {"input": {"path": "a\0b"}}, {"input": {"path": "\ud800"}}, {"input": {"settings": []}},
+    {"viz": "flow.mp4"}, {"viz": {"fps": "25"}}, {"viz": {"fps": 1e-320}}, {"viz": {"fps": 0}},
+    {"viz": {"fps": 25.0, "max_flow_px": "20"}}, {"viz": {"max_flow_px": math.inf}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=ascii)
+def test_a_record_that_no_run_wrote_is_not_relied_on(tmp_path, estimator, damage):
+    folder = tmp_path / "flows"
+    run(estimator, frames_folder(tmp_path / "frames"), folder)
+    whole = json.loads((folder / "pwcflow.json").read_bytes())
+    told = provenance_of_flow(folder / "000000.flo")
+    assert told["frames"] == [0, 1]
+    (folder / "pwcflow.json").write_text(json.dumps({**whole, **damage}), encoding="utf-8")
+    assert read_record(folder) is None
+    assert provenance_of_flow(folder / "000000.flo") == {}
+
+
+def test_a_record_of_an_earlier_version_need_not_have_what_a_later_one_tells(tmp_path, estimator):
+    folder = tmp_path / "flows"
+    run(estimator, frames_folder(tmp_path / "frames"), folder)
+    whole = json.loads((folder / "pwcflow.json").read_bytes())
+    for name in whole:
+        rest = {other: value for other, value in whole.items() if other != name}
+        (folder / "pwcflow.json").write_text(json.dumps(rest), encoding="utf-8")
+        assert read_record(folder) == rest

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -337,9 +338,33 @@ def test_images_that_are_named_as_flows_would_be_are_not_overwritten(
     before = contents(tmp_path)
     with pytest.raises(OutputError, match=r"000000\.png is named as a flow would be"):
         run(estimator, frames, other, suffix=".png", overwrite=overwrite)
-    with pytest.raises(OutputError, match="flows would be taken for frames there"):
+    with pytest.raises(OutputError, match="it would be taken for a frame of"):
         run(estimator, frames, frames, suffix=".png", overwrite=overwrite)
     assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("source", ["frames", "frames/%04d.png", "frames/*.png"])
+def test_nothing_is_written_that_would_be_a_frame_the_next_time(
+    tmp_path, monkeypatch, estimator, source
+):
+    monkeypatch.chdir(tmp_path)
+    frames_folder(Path("frames"), [1, 2, 3])
+    Path("link").symlink_to("frames")
+    before = contents(tmp_path)
+    for outputs in (
+        VideoOutputs(folder=Path("link"), suffix=".png"),
+        VideoOutputs(viz=Path("link/0001.webp")),
+    ):
+        if source.endswith("*.png") and outputs.viz:
+            continue  # which is no .png
+        with pytest.raises(
+            OutputError, match=f"it would be taken for a frame of {re.escape(source)}"
+        ):
+            estimate_video(estimator.load, Path(source), outputs)
+        assert contents(tmp_path) == before
+    flows = VideoOutputs(folder=Path("frames"), viz=Path("frames/flow.gif"))
+    for outcome in ("done", "skipped"):
+        assert estimate_video(estimator.load, Path(source), flows)["outcome"] == outcome
 
 
 # many videos, killed

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+import threading
 from dataclasses import replace
 from functools import partial
 
@@ -15,11 +16,14 @@ from typer.testing import CliRunner
 from pwcflow.aligned import AlignedPwcNet
 from pwcflow.cli import app
 from pwcflow.color import flow_to_color
+from pwcflow.errors import OutputError
 from pwcflow.training.checkpoint import load_checkpoint
 from pwcflow.training.contact_sheet import comparison_sheet
 from pwcflow.training.settings import TrainSettings
+from pwcflow.training.tensorboard import EventFile
 from pwcflow.training.trainer import train
 from pwcflow.training.validation import measure
+from tests.test_video_writer import largest_file
 from tests.training_source import ShiftedTextures, shifted_textures
 
 CPU = torch.device("cpu")
@@ -153,6 +157,22 @@ def test_a_run_that_was_interrupted_has_no_error_after(tmp_path):
     assert (summary.outcome, summary.step) == ("interrupted", 1)
     assert set(summary.errors_before) == {"training", "holdout"}
     assert summary.errors == {}
+
+
+def test_a_full_disk_under_tensorboard_is_told_once_and_by_no_thread(tmp_path):
+    pytest.importorskip("tensorboard")
+    before = threading.excepthook
+    events = EventFile(tmp_path / "events", resumed_at=None)
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3)).astype(np.uint8)
+    with largest_file(1000), pytest.raises(OutputError, match="file too large; check its folder"):
+        events.add_picture("validation", "training", noise, 0)
+    with pytest.raises(OutputError, match="file too large; check its folder"):
+        events.close()
+    assert threading.excepthook == before
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match="file exists; check its folder"):
+        EventFile(tmp_path / "file", resumed_at=None)
+    assert threading.excepthook == before
 
 
 def test_tensorboard_shows_the_log_and_the_pairs(tmp_path):

@@ -16,7 +16,7 @@ from pwcflow.aligned import AlignedPwcNet, align_state
 from pwcflow.errors import OutputError, WeightsError
 from pwcflow.network import PwcNet
 from pwcflow.training import trainer as trainer_module
-from pwcflow.training.checkpoint import load_checkpoint
+from pwcflow.training.checkpoint import load_checkpoint, save_checkpoint
 from pwcflow.training.flat import flatten
 from pwcflow.training.initial import initial_weights
 from pwcflow.training.muon import FlatMuon
@@ -25,6 +25,7 @@ from pwcflow.training.settings import TrainSettings
 from pwcflow.training.step import TrainingStep
 from pwcflow.training.trainer import DivergedError, train
 from pwcflow.weights import load_weights
+from tests.test_video_writer import largest_file
 from tests.training_source import (
     ShiftedTextures,
     fixed_textures,
@@ -204,6 +205,16 @@ def test_what_a_kill_leaves_goes_on_bit_for_bit(tmp_path):
     ours, theirs = (load_checkpoint(run.checkpoint_path).optimizer for run in (parts, whole))
     for slot, tensors in theirs.items():
         assert all(torch.equal(ours[slot][name], tensors[name]) for name in tensors), slot
+
+
+def test_a_full_disk_is_told_and_keeps_the_checkpoint_before(learnt, tmp_path):
+    path = tmp_path / "checkpoint.pt"
+    shutil.copy(learnt[0].checkpoint_path, path)
+    before, checkpoint = path.read_bytes(), load_checkpoint(path)
+    with pytest.raises(OutputError, match="file too large; write to a file"), largest_file(10**6):
+        save_checkpoint(path, checkpoint)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_numbers_that_stay_infinite_end_the_run(tmp_path, monkeypatch):

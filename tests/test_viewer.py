@@ -309,6 +309,23 @@ def test_open_hands_the_page_to_the_browser(work):
     assert Path("opened").read_text() == (work / "a b.html").as_uri()
 
 
+@pytest.mark.skipif(os.name != "posix", reason="a shell script stands for the browser")
+def test_open_tells_when_there_is_no_browser(work):
+    write_flow(Path("flow.flo"), flow_of((1, 0)))
+    browser = work / "browser"
+    browser.write_text("#!/bin/sh\nexit 1\n")
+    browser.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-m", "pwcflow", "view", "flow.flo", "-o", "a.html", "--open", "--quiet"],
+        env={**os.environ, "BROWSER": f"{browser} %s", "PATH": "", "DISPLAY": ""},
+        capture_output=True,
+        text=True,
+    )
+    told = "error: a.html is written, but there is no browser to show it in; open it yourself\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", told)
+    assert Path("a.html").is_file()
+
+
 def test_a_page_needs_neither_torch_nor_cupy(work):
     write_flow(Path("flow.flo"), flow_of((1, 0)))
     script = (

@@ -27,9 +27,18 @@ def decoded(encoded):
 
 @pytest.mark.parametrize(
     ("scale", "step"),
-    [(1.0, 1 / 512), (8.0, 1 / 64), (26.1, 1 / 32), (32.0, 1 / 16), (1000.0, 1 / 16)],
+    [
+        (1.0, 1 / 512),
+        (8.0, 1 / 64),
+        (26.1, 1 / 32),
+        (32.0, 1 / 16),
+        (1000.0, 1 / 16),
+        (5e-324, 2.0**-126),
+    ],
 )
-def test_a_step_is_a_power_of_two_and_at_most_a_512th_of_the_scale(scale, step):
+def test_a_step_is_a_power_of_two_and_at_most_a_512th_of_the_scale_but_no_less_than_float32_has(
+    scale, step
+):
     assert step_for(scale) == step
 
 

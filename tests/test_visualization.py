@@ -53,6 +53,16 @@ def test_the_picture_is_the_one_that_was_looked_at(style):
     assert (difference > 2).mean() < others.get(style, 0.002)
 
 
+@pytest.mark.parametrize("style", [name for name, it in STYLES.items() if it.has_scale])
+def test_a_scale_beyond_float32_shows_all_as_faster_or_all_as_still(style):
+    flow, still = constant(3, 4), constant(0, 0)
+    assert np.array_equal(show(style, flow, scale=5e-324), show(style, flow, scale=1e-3))
+    assert np.array_equal(show(style, flow, scale=1e300), show(style, still))
+    place = "beside" if style in WITH_LEGEND else None
+    for scale in (5e-324, 1e300):  # NumPy warns of nothing
+        draw(scene_of(flow), Look(style=style, legend=place), scale)
+
+
 # each style
 
 

@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 
@@ -390,3 +392,70 @@ def test_a_flow_is_not_taken_for_its_own_way_back(both):
     with pytest.raises(FlowFileError, match=r"forward\.v, but not backward\.u"):
         visualize_file(both / "there.exr", both / "o.png", look=look, beside=beside)
     assert "o.png" not in names_in(both)
+
+
+def test_the_pictures_of_a_folder_replace_nothing_that_they_are_made_of(tmp_path):
+    flows, frames, truth, out = (tmp_path / name for name in ("flows", "frames", "truth", "out"))
+    for folder in (flows, frames, truth, out):
+        folder.mkdir()
+    for number in range(2):
+        write_flow(flows / f"{number}.flo", flow_with((number, 0)))
+        write_flow(truth / f"{number}.png", flow_with((number, 0)))
+    for number in range(3):
+        write_image(frames / f"{number}.png", np.full((4, 6, 3), number, np.uint8))
+    (out / "1.png").symlink_to(flows / "1.flo")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.*")}
+    cases = [
+        (frames, Look(style="overlay"), SceneFiles(frame=frames)),
+        (truth, Look(style="error"), SceneFiles(truth=truth)),
+        (truth, Look(style="occlusion"), SceneFiles(frame=frames, backward=truth)),
+        (out, Look(), SceneFiles()),
+    ]
+    for output, look, beside in cases:
+        with pytest.raises(OutputError, match="it is an input"):
+            visualize_folder(flows, output, look=look, beside=beside)
+        assert {path: path.read_bytes() for path in tmp_path.rglob("*.*")} == before
+
+
+def test_the_picture_of_a_pair_of_pictures_does_not_replace_its_other_half(tmp_path):
+    write_flow(tmp_path / "a_x.png", flow_with((1, 2)), bound=20)
+    before = (tmp_path / "a_y.png").read_bytes()
+    with pytest.raises(OutputError, match="it is an input"):
+        visualize_file(tmp_path / "a_x.png", tmp_path / "a_y.png")
+    assert (tmp_path / "a_y.png").read_bytes() == before
+
+
+def test_links_that_form_a_loop_are_told(tmp_path):
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    flows = tmp_path / "flows"
+    flows.mkdir()
+    write_flow(flows / "0.flo", flow_with((1, 0)))
+    with pytest.raises(OutputError, match="loop is a file; choose another name"):
+        visualize_folder(flows, loop)
+    write_image(tmp_path / "one.png", np.zeros((4, 6, 3), np.uint8))
+    back = tmp_path / "back.flo"
+    back.symlink_to(back)
+    beside = SceneFiles(frame=tmp_path / "one.png", backward=back)
+    with pytest.raises(FlowFileError, match=r"back\.flo: too many levels of symbolic links"):
+        visualize_file(
+            flows / "0.flo", tmp_path / "a.png", look=Look(style="occlusion"), beside=beside
+        )
+
+
+def test_what_does_not_fit_in_a_folder_is_told_with_the_name_of_the_flow(tmp_path):
+    flows, frames = tmp_path / "flows", tmp_path / "frames"
+    flows.mkdir()
+    frames.mkdir()
+    write_flow(flows / "0.flo", flow_with((1, 0)))
+    for name, width in (("0.png", 7), ("1.png", 6)):
+        write_image(frames / name, np.zeros((4, width, 3), np.uint8))
+    told = re.escape(f"{flows / '0.flo'}: the first frame is 7 x 4 pixels, but the flow is 6 x 4")
+    with pytest.raises(ImageError, match=told):
+        visualize_folder(
+            flows, tmp_path / "out", look=Look(style="side"), beside=SceneFiles(frame=frames)
+        )
+    told = re.escape(f"{flows / '0.flo'}: a picture of 6 x 4 pixels has no room for a legend")
+    with pytest.raises(OutputError, match=told):
+        visualize_folder(flows, tmp_path / "out", look=Look(legend="inside"))
+    assert not (tmp_path / "out").exists()

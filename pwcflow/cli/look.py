@@ -13,6 +13,7 @@ from pwcflow.cli.options import positive
 if TYPE_CHECKING:
     from pwcflow.visualization import Look
 
+_LARGEST_PX = 1e9  # what is above in a flow stands for unknown
 _RULES = ("frame", "sequence", "percentile")
 _COLORS = {"black": (0, 0, 0), "white": (255, 255, 255), "gray": (128, 128, 128)}
 
@@ -47,8 +48,8 @@ def _one_of(*names: str) -> Any:
 
 
 def _not_negative(value: float | None) -> float | None:
-    if value is not None and not (value >= 0 and math.isfinite(value)):
-        raise typer.BadParameter("must be a number from 0 up")
+    if value is not None and not 0 <= value <= _LARGEST_PX:
+        raise typer.BadParameter("must be a number from 0 to 1e9, as no motion is above")
     return value
 
 
@@ -115,7 +116,8 @@ LegendOption = Annotated[
     ),
 ]
 SpacingOption = Annotated[
-    int | None, typer.Option(metavar="PX", min=2, help="Distance of arrows or streamlines.")
+    int | None,
+    typer.Option(metavar="PX", min=2, max=10_000, help="Distance of arrows or streamlines."),
 ]
 OpacityOption = Annotated[
     float | None,

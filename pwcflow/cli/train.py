@@ -15,6 +15,8 @@ from pwcflow.cli.options import (
     positive,
 )
 
+_LARGEST_SEED = 2**63 - 1  # of PyTorch's generators
+
 TRAIN_EXAMPLES = """\b
 Examples:
   pwcflow train -o run --minutes 2 --device cpu --size 128x128 --batch 4 --log-every 10
@@ -38,6 +40,12 @@ def _optimizer(name: str) -> str:
     if name not in ("adamw", "muon"):
         raise typer.BadParameter(f"must be adamw or muon: {name}")
     return name
+
+
+def _share(value: float) -> float:
+    if not 0 <= value < 1:
+        raise typer.BadParameter(f"must be a number from 0 up, below 1: {value:g}")
+    return value
 
 
 def _told(result: dict[str, Any]) -> str:
@@ -113,7 +121,10 @@ def train(
         float, typer.Option(metavar="RATE", help="Highest learning rate.", callback=positive)
     ] = 3e-4,
     warm_up: Annotated[
-        float, typer.Option(metavar="SHARE", help="Share of the run in which the rate rises.")
+        float,
+        typer.Option(
+            metavar="SHARE", callback=_share, help="Share of the run in which the rate rises."
+        ),
     ] = 0.05,
     optimizer: Annotated[
         str,
@@ -141,7 +152,9 @@ def train(
         str | None, typer.Option(metavar="NAME|FILE", help="Weights to start from.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in DIR.")] = False,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Of weights and scenes.")] = 0,
+    seed: Annotated[
+        int, typer.Option(metavar="N", min=0, max=_LARGEST_SEED, help="Of weights and scenes.")
+    ] = 0,
     log_every: Annotated[
         int, typer.Option(min=1, metavar="STEPS", help="Steps between two lines of the log.")
     ] = 100,
@@ -207,7 +220,8 @@ def train(
                 if datasets
                 else scenes_of(photos or [], sprites or [], scenes)
             )
-            write_preview(preview, make, device, seed)
+            folders = [*(photos or []), *(sprites or [])]
+            write_preview(preview, make, device, seed, folders)
             tell(
                 f"{preview}: pairs and their flow",
                 {"preview": str(preview)},

@@ -8,6 +8,7 @@ import typer
 from pwcflow.cli.console import friendly_errors, tell
 from pwcflow.cli.convert import BoundOption
 from pwcflow.cli.options import JsonOption, QuietOption, positive
+from pwcflow.errors import PwcFlowError
 
 VIEW_EXAMPLES = """\b
 Examples:
@@ -116,7 +117,10 @@ def view(
         if open_page:
             import webbrowser
 
-            webbrowser.open(output.resolve().as_uri())
+            if not webbrowser.open(output.resolve().as_uri()):
+                raise PwcFlowError(
+                    f"{output} is written, but there is no browser to show it in; open it yourself"
+                )
 
 
 def _pictures(summary: dict[str, object]) -> str:

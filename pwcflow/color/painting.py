@@ -82,6 +82,14 @@ def flow_over_image(
     return result
 
 
+def drawable_scale(scale_px: float) -> float:
+    """Return a scale that float32 can be divided by: 1e-25 to 1e25 px.
+
+    Beyond these it knows only 0 and infinity; no flow has vectors so short or so long.
+    """
+    return min(max(scale_px, 1e-25), 1e25)
+
+
 def _checked_scale(flow: Flow, max_magnitude_px: float | None, code: ColorCode) -> float:
     if flow.ndim != 3 or flow.shape[2] != 2:
         raise ValueError(f"a flow is (H, W, 2), but {flow.shape = }")
@@ -91,8 +99,7 @@ def _checked_scale(flow: Flow, max_magnitude_px: float | None, code: ColorCode) 
         raise ValueError(
             f"the scale must be a positive number above the noise floor, but {max_magnitude_px = }"
         )
-    # Beyond these float32 knows only 0 and infinity; no flow has vectors so short or so long.
-    return min(max(max_magnitude_px, 1e-25), 1e25)
+    return drawable_scale(max_magnitude_px)
 
 
 class _Polar(NamedTuple):

@@ -17,6 +17,7 @@ from pwcflow.flow_file.files import (
     read_metadata,
     write_flow,
 )
+from pwcflow.flow_file.pair import files_of_flow
 
 __all__ = [
     "FLOW_SUFFIXES",
@@ -27,6 +28,7 @@ __all__ = [
     "Mask",
     "Metadata",
     "check_flow_suffix",
+    "files_of_flow",
     "is_flow_name",
     "kind_of",
     "known_pixels",

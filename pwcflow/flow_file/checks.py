@@ -2,7 +2,6 @@
 
 import os
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
@@ -61,13 +60,13 @@ def check_deflated(path: Path, claim: str, raw: int, packed: int) -> None:
 
 
 def check_package(path: Path, package: str, extra: str) -> None:
-    """Raise `OutputError` if an optional package is not here; it is not imported yet."""
+    """Raise `OutputError` if an optional package is not here, or is broken."""
     try:
-        found = find_spec(package)
-    except ValueError:  # how a package counts that was taken out of sys.modules
-        found = None
-    if found is None:
-        raise OutputError(f"cannot write {path}: {_how_to_install(package, extra)}")
+        import_module(package)
+    except ImportError as error:
+        raise OutputError(
+            f"cannot write {path}: {_how_to_install(package, extra)} ({error})"
+        ) from error
 
 
 def import_package(path: Path, package: str, extra: str) -> Any:

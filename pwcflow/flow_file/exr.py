@@ -7,7 +7,9 @@ OpenCV's is off unless an environment variable is set, reads three or four chann
 them.
 """
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -24,6 +26,7 @@ from pwcflow.openexr_log import quiet_openexr
 
 PACKAGE, EXTRA = "OpenEXR", "exr"
 _METADATA = "pwcflow"
+_REFUSALS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def read(path: Path, file: BinaryIO, direction: str = "forward") -> Flow:
@@ -73,6 +76,9 @@ def write(path: Path, flow: Flow, metadata: Metadata, backward: Flow | None = No
         try:
             library.File(header, channels).write(str(temporary))
         except RuntimeError as error:
+            for number in _REFUSALS:  # which the library tells in words only
+                if os.strerror(number) in str(error):
+                    raise OSError(number, os.strerror(number)) from error
             raise OutputError(f"cannot write {path}: {error}; check the disk") from error
     return 0
 

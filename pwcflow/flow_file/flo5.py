@@ -60,7 +60,8 @@ def write(path: Path, flow: Flow, metadata: Metadata) -> int:
     They are no attribute: the library may hang on a damaged one that holds text of any length.
     """
     h5py = import_package(path, PACKAGE, EXTRA)
-    with replacing(path) as temporary, h5py.File(temporary, "w") as file:
+    # In memory, as the library ends the process on a full disk. To it, files of one name are one.
+    with h5py.File(path, "w", driver="core", backing_store=False) as file:
         # By planes of bytes, as each HDF5 library can undo, the flow of a network takes three
         # quarters of the room, and less time.
         file.create_dataset(
@@ -68,6 +69,10 @@ def write(path: Path, flow: Flow, metadata: Metadata) -> int:
         )
         if metadata:
             file[_METADATA] = np.frombuffer(json.dumps(metadata).encode(), np.uint8)
+        file.flush()
+        data = file.id.get_file_image()
+    with replacing(path) as temporary:
+        temporary.write_bytes(data)
     return 0
 
 

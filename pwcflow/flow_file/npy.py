@@ -75,5 +75,8 @@ def read(path: Path, file: BinaryIO) -> Flow:
 def write(path: Path, flow: Flow, _: Metadata) -> int:
     """Write every value as it is."""
     with replacing(path) as temporary, temporary.open("wb") as file:
-        np.save(file, np.ascontiguousarray(flow), allow_pickle=False)
+        values = np.ascontiguousarray(flow)
+        header = np.lib.format.header_data_from_array_1_0(values)
+        np.lib.format.write_array_header_1_0(file, header)
+        file.write(values.data)  # numpy.save tells of a full disk, but not that it is that
     return 0

@@ -79,6 +79,18 @@ def is_gray(path: Path) -> bool:
     return (header.depth, header.colour) == (8, png.GRAY)
 
 
+def holds_half(path: Path) -> bool:
+    """Return whether a file is there and is a half of a pair, and not a KITTI flow called so."""
+    if not (is_half(path, "x") or is_half(path, "y")) or not path.is_file():
+        return False
+    return path.suffix.lower() in JPEG_SUFFIXES or is_gray(path)
+
+
+def files_of_flow(path: Path) -> list[Path]:
+    """Return the files that a flow is read from: of a pair both halves."""
+    return [path, other_half(path)] if holds_half(path) else [path]
+
+
 def recorded_bound(path: Path) -> float | None:
     """Return the bound in pixels that a half records; None where it records none."""
     data = path.read_bytes()

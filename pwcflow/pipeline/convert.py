@@ -9,6 +9,7 @@ from pwcflow.flow_file import (
     FLOW_SUFFIXES,
     Direction,
     check_flow_suffix,
+    files_of_flow,
     kind_of,
     pair,
     read_flow,
@@ -52,7 +53,7 @@ def convert_file(
         PwcFlowError: the flow cannot be read, or not be written.
     """
     as_pair = _is_pair(output, bound)
-    if bound and not as_pair and not _is_half(source):
+    if bound and not as_pair and not pair.holds_half(source):
         raise OutputError(
             f"--bound {bound:g} is for a pair of 8-bit pictures, and neither {source} nor {output} "
             f"is one; name the output {pair.half_of(output.stem)}.png, or leave --bound away"
@@ -100,7 +101,7 @@ def convert_folder(
     """
     as_pair = to in _PAIRS
     sources = _outputs_of(folder, output, _PAIRS.get(to, f".{to}"), as_pair)
-    if bound and not as_pair and not any(map(_is_half, sources.values())):
+    if bound and not as_pair and not any(map(pair.holds_half, sources.values())):
         raise OutputError(
             f"--bound {bound:g} is for pairs of 8-bit pictures, and there are none in {folder}; "
             "give --to jpg or --to png8 to write them, or leave --bound away"
@@ -133,7 +134,7 @@ def _convert(
 ) -> int:
     """Return how many pixels were lost."""
     try:
-        needs_bound = _is_half(source) and not (as_pair and kind_of(source).bound)
+        needs_bound = pair.holds_half(source) and not (as_pair and kind_of(source).bound)
         flow = read_flow(source, bound=bound if needs_bound else None, direction=direction)
         metadata = read_metadata(source)
         has_both = output.suffix.lower() == ".exr" and "backward" in kind_of(source).directions
@@ -151,7 +152,7 @@ def _outputs_of(folder: Path, output: Path, suffix: str, as_pair: bool) -> dict[
     """Return the flow that each output is made of, by the output, in natural order."""
     sources: dict[Path, Path] = {}
     for source in flow_files_below(folder, but=output):
-        stem = pair.stem_of(source) if _is_half(source) else source.stem
+        stem = pair.stem_of(source) if pair.holds_half(source) else source.stem
         stem = pair.half_of(stem) if as_pair else stem
         path = output / source.relative_to(folder).with_name(f"{stem}{suffix}")
         if path in sources:
@@ -160,13 +161,6 @@ def _outputs_of(folder: Path, output: Path, suffix: str, as_pair: bool) -> dict[
             )
         sources[path] = source
     return sources
-
-
-def _is_half(source: Path) -> bool:
-    """Return whether a file is a half of a pair of pictures, and not a KITTI flow called so."""
-    if not (pair.is_half(source, "x") or pair.is_half(source, "y")) or not source.is_file():
-        return False
-    return source.suffix.lower() in pair.JPEG_SUFFIXES or pair.is_gray(source)
 
 
 def _is_pair(output: Path, bound: float | None) -> bool:
@@ -197,7 +191,7 @@ def _check_direction(direction: Direction, suffix: str) -> None:
 
 def _check_files(sources: dict[Path, Path], as_pair: bool, overwrite: bool) -> None:
     """Raise if an output would replace an input, or without `overwrite` any file."""
-    inputs = [path for source in sources.values() for path in _written(source, _is_half(source))]
+    inputs = [path for source in sources.values() for path in files_of_flow(source)]
     outputs = [path for output in sources for path in _written(output, as_pair)]
     check_nothing_lost(outputs, inputs)
     existing = next((path for path in outputs if path.is_file()), None)

@@ -1,5 +1,6 @@
 """Two images in, their flow, the flow back, and a picture out."""
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from pwcflow.atomic_file import check_writable
 from pwcflow.color import largest_magnitude
 from pwcflow.color.scale import MaxFlow, name_of_rule
 from pwcflow.errors import ImageError
-from pwcflow.flow_file import Metadata, check_flow_suffix, read_flow, write_flow
+from pwcflow.flow_file import Metadata, check_flow_suffix, files_of_flow, read_flow, write_flow
 from pwcflow.image_file import Image, check_image_suffix, read_image, write_image
 from pwcflow.outputs import check_nothing_lost
 from pwcflow.pipeline.summary import LoadEstimator, Summary, provenance, rounded, shown, text
@@ -66,7 +67,7 @@ def estimate_pair(
     style = style_of(look)
     check_parts(look, [*("frame", "second", "backward"), *(["truth"] if truth else [])])
     in_one = _holds_both(output, backward)
-    inputs = [first, second, *([truth] if truth else [])]
+    inputs = [first, second, *(files_of_flow(truth) if truth else [])]
     _check_outputs([output, None if in_one else backward], viz, inputs)
     started = time.monotonic()
     images = _read_pair(first, second)
@@ -114,7 +115,9 @@ def estimate_pair(
 
 def _holds_both(output: Path | None, backward: Path | None) -> bool:
     """Return whether one file is to take the flows of both directions."""
-    return output is not None and output == backward and output.suffix.lower() == ".exr"
+    if output is None or backward is None or output.suffix.lower() != ".exr":
+        return False
+    return os.path.realpath(output) == os.path.realpath(backward)
 
 
 def _metadata(estimator: "FlowEstimator", first: Path, second: Path) -> Metadata:

@@ -10,18 +10,20 @@ from pwcflow.atomic_file import check_writable
 from pwcflow.errors import OutputError, PwcFlowError, VideoError
 from pwcflow.flow_file import check_flow_suffix
 from pwcflow.frame_selection import ALL_FRAMES, FrameSelection
-from pwcflow.image_file import IMAGE_SUFFIXES, Image
+from pwcflow.image_file import Image
 from pwcflow.outputs import check_folder, check_nothing_lost
 from pwcflow.overlap import prefetch
 from pwcflow.pipeline.summary import LoadEstimator, Summary, provenance, rounded, shown, text
 from pwcflow.progress import progress_bar
 from pwcflow.runs.earlier import EarlierRun, find_earlier_run
+from pwcflow.runs.flow_files import flow_file
 from pwcflow.runs.folder_lock import locked_folder
 from pwcflow.runs.frames_at_hand import FramesAtHand
 from pwcflow.runs.provenance import Maker, Record
 from pwcflow.runs.video_outputs import VideoOutputs
 from pwcflow.runs.video_sink import VideoSink
 from pwcflow.video import FrameSource, open_frames
+from pwcflow.video.find import would_be_a_frame
 from pwcflow.video_writer import check_video_suffix
 
 FindMaker = Callable[[], Maker | None]
@@ -138,12 +140,14 @@ def _check_outputs(outputs: VideoOutputs, video: Path) -> None:
     viz = outputs.viz
     if viz:
         check_video_suffix(viz)
-    if outputs.folder:
-        check_flow_suffix(outputs.folder / f"000000{outputs.suffix}")
-        if outputs.suffix in IMAGE_SUFFIXES and outputs.folder.resolve() == video.resolve():
+    flow = outputs.folder and flow_file(outputs.folder, 0, outputs.suffix)
+    if flow:
+        check_flow_suffix(flow)
+    for path in filter(None, (flow, viz)):
+        if would_be_a_frame(path, video):
             raise OutputError(
-                f"cannot write {outputs.suffix} into {video}: flows would be taken for frames "
-                "there; choose another folder"
+                f"cannot write {path}: it would be taken for a frame of {video}; choose another "
+                "folder"
             )
     check_nothing_lost([viz], [video])
     for own in outputs.folders():

@@ -1,13 +1,17 @@
 """Flow files in, pictures out: needs no torch."""
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from pwcflow.atomic_file import check_writable
 from pwcflow.color.scale import FoundScale, MaxFlow, name_of_rule
-from pwcflow.errors import FlowFileError, OutputError
-from pwcflow.flow_file import Flow, read_flow
+from pwcflow.errors import FlowFileError, ImageError, OutputError
+from pwcflow.flow_file import Flow, files_of_flow, read_flow
 from pwcflow.image_file import check_image_suffix, write_image
 from pwcflow.outputs import check_folder, check_nothing_lost, make_folder
 from pwcflow.pipeline.flow_tree import flow_files_below
@@ -56,7 +60,7 @@ def visualize_file(
     if not beside.backward and "backward" in own and "backward" in style_of(look).parts:
         beside = replace(beside, backward=flow_file)
     check_image_suffix(output)
-    check_nothing_lost([output], [flow_file, *beside.given().values()])
+    check_nothing_lost([output], [*files_of_flow(flow_file), *beside.files()])
     check_writable(output)
     flow = read_flow(flow_file)
     scale = scale_for(flow, max_flow, look)
@@ -102,6 +106,8 @@ def visualize_folder(
     check_folder(output, f"{folder} is a folder, so its images go into a folder")
     used = style_of(look).parts
     scenes = scenes_of(folder, list(images.values()), beside)
+    inputs = chain.from_iterable(map(files_of_flow, images.values()))
+    check_nothing_lost(images, [*inputs, *chain(*map(SceneFiles.files, scenes.values()))])
     rule = max_flow or "sequence"
     two_passes = style_of(look).has_scale and rule in ("sequence", "percentile")
     with progress_bar(len(images) * (1 + two_passes), progress, unit="file") as bar:
@@ -114,7 +120,8 @@ def visualize_folder(
         for image, flow_file in images.items():
             flow = _read(flow_file)
             scene = scenes[flow_file].only(used).read(flow, flow_file)
-            picture = draw(scene, look, scale_for(flow, rule, look))
+            with _naming(flow_file):
+                picture = draw(scene, look, scale_for(flow, rule, look))
             make_folder(image.parent)
             write_image(image, picture)
             bar.update()
@@ -124,7 +131,7 @@ def visualize_folder(
 
 def _images_of(folder: Path, output: Path) -> dict[Path, Path]:
     """Return the flow file that each image is made of, by the image, in natural order."""
-    if output.resolve() == folder.resolve():
+    if os.path.realpath(output) == os.path.realpath(folder):
         raise OutputError(f"cannot write images into {folder}, where they would be taken for flow")
     images: dict[Path, Path] = {}
     for flow_file in flow_files_below(folder, but=output):
@@ -143,6 +150,15 @@ def _read(flow_file: Path) -> Flow:
         return read_flow(flow_file)
     except FlowFileError as error:
         raise FlowFileError(f"{error}, or move it out of {flow_file.parent}") from error
+
+
+@contextmanager
+def _naming(flow_file: Path) -> Iterator[None]:
+    """Say of which flow it is that something does not fit, as there are many."""
+    try:
+        yield
+    except (ImageError, OutputError) as error:
+        raise type(error)(f"{flow_file}: {error}") from error
 
 
 def _summary(

@@ -18,6 +18,7 @@ from pwcflow.atomic_file import replacing
 from pwcflow.errors import OutputError, VideoError, reason_of
 from pwcflow.flow_file import FLOW_SUFFIXES
 from pwcflow.runs.flow_files import DEFAULT_SUFFIX, number_of
+from pwcflow.runs.record_check import is_record
 from pwcflow.video.find import files_of
 from pwcflow.weights import Provenance
 
@@ -106,7 +107,7 @@ def read_record(folder: Path) -> Record | None:
         ) from error
     except (ValueError, RecursionError):  # lists in lists in lists
         return None
-    return record if isinstance(record, dict) else None
+    return record if is_record(record) else None
 
 
 def recorded_suffix(record: Record | None) -> str:

@@ -6,6 +6,7 @@ on elsewhere, and `load_weights` takes the file for its averaged weights.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +57,10 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "seconds": checkpoint.seconds,
         "settings": checkpoint.settings,
     }
+    data = BytesIO()  # a full disk under torch.save is an error about positions in the file
+    torch.save(content, data)
     with replacing(path) as temporary:
-        torch.save(content, temporary)
+        temporary.write_bytes(data.getbuffer())
 
 
 def load_checkpoint(path: Path) -> Checkpoint:

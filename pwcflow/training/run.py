@@ -1,6 +1,7 @@
 """A training run from folders of images or of real pairs: what `pwcflow train` does."""
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -12,8 +13,9 @@ import torch
 
 from pwcflow.atomic_file import check_writable, replacing
 from pwcflow.device import find_device
+from pwcflow.errors import OutputError
 from pwcflow.estimator import FlowEstimator
-from pwcflow.evaluation import evaluate
+from pwcflow.evaluation import check_manifest, evaluate
 from pwcflow.image_file import check_image_suffix, write_image
 from pwcflow.training.augment import AugmentSettings
 from pwcflow.training.contact_sheet import preview_sheet
@@ -69,6 +71,8 @@ def run_training(
         PwcFlowError: an image cannot be read, a data set is not there, an output cannot be
             written, or training diverged.
     """
+    if manifest:
+        check_manifest(manifest)  # before the hours that come before it is needed
     datasets = [find_pairs(kind, folder) for kind, folder in data]
     make = (
         pairs_of(datasets, settings.height, settings.width)
@@ -172,14 +176,23 @@ def _pairs(
     )
 
 
-def preview(path: Path, make: MakeSource, device_name: str, seed: int) -> None:
+def preview(
+    path: Path, make: MakeSource, device_name: str, seed: int, folders: Sequence[Path] = ()
+) -> None:
     """Write a contact sheet: first frame, second frame and flow of some pairs, two pairs a row.
 
     Raises:
-        PwcFlowError: an image cannot be read, or the sheet cannot be written.
+        PwcFlowError: an image cannot be read, or the sheet cannot be written, or would lie in one
+            of the `folders` of images that scenes are made of.
     """
     check_image_suffix(path)
     check_writable(path)
+    for folder in folders:
+        if os.path.realpath(path.parent) == os.path.realpath(folder):
+            raise OutputError(
+                f"cannot write {path}: it would be taken for one of the images in {folder}; choose "
+                "another folder"
+            )
     with _keeping_textures():
         renderer = make(find_device(device_name), 0, 1, batch=PREVIEW_PAIRS, seed=seed)
     renderer.load(0)

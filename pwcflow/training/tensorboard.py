@@ -1,5 +1,6 @@
 """A run's numbers and pictures as TensorBoard reads them."""
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
@@ -42,8 +43,14 @@ class EventFile:
         library = import_tensorboard()
         self._folder = folder
         purged = None if resumed_at is None else resumed_at + 1
-        with self._writing():
-            self._writer = library.SummaryWriter(str(folder), purge_step=purged)
+        self._excepthook = threading.excepthook
+        threading.excepthook = self._told_later
+        try:
+            with self._writing():
+                self._writer = library.SummaryWriter(str(folder), purge_step=purged)
+        except OutputError:
+            threading.excepthook = self._excepthook
+            raise
 
     def add_numbers(self, group: str, numbers: Mapping[str, object], step: int) -> None:
         """Add those of the values that are numbers, each under its own name."""
@@ -60,8 +67,17 @@ class EventFile:
 
     def close(self) -> None:
         """Write what is left."""
-        with self._writing():
-            self._writer.close()
+        try:
+            with self._writing():
+                self._writer.close()
+        finally:
+            threading.excepthook = self._excepthook
+
+    def _told_later(self, args: threading.ExceptHookArgs) -> None:
+        """Pass over what the thread that writes could not write: the next call here raises it."""
+        its_own = type(args.thread).__module__.startswith("tensorboard.")
+        if not (its_own and isinstance(args.exc_value, OSError)):
+            self._excepthook(args)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

@@ -72,9 +72,10 @@ class ColorAnimationWriter(ColorWriter):
             )
         most = max(_MOST_PIXELS // (height * width), 1)
         if frames is not None and frames > most:
+            takes = "1 frame" if most == 1 else f"{most} frames"
             raise OutputError(
-                f"cannot write {self.path}: an animation of {width} x {height} pixels takes {most} "
-                f"frames at most, and there are {frames}; give --end or --step for fewer, "
+                f"cannot write {self.path}: an animation of {width} x {height} pixels takes "
+                f"{takes} at most, and there are {frames}; give --end or --step for fewer, "
                 "--max-side for smaller ones, or a video such as .mp4"
             )
 

@@ -21,6 +21,7 @@ from pwcflow.opencv_log import quiet_encoding
 _STEPS_PER_SCALE = 512
 """So many steps are the scale at least: then rounding changes no colour by more than 2 levels."""
 _COARSEST_STEP_PX = 1 / 16
+_FINEST_STEP_PX = 2.0**-126  # of what float32 holds no flow needs less
 
 UNKNOWN = -(1 << 15)
 """Stands for both components where a flow is unknown."""
@@ -44,7 +45,8 @@ class EncodedFlow(NamedTuple):
 
 def step_for(scale_px: float) -> float:
     """Return the step in pixels for flows shown to a scale: a power of two, 1/16 px at most."""
-    return 2.0 ** math.floor(math.log2(min(scale_px / _STEPS_PER_SCALE, _COARSEST_STEP_PX)))
+    step = min(scale_px / _STEPS_PER_SCALE, _COARSEST_STEP_PX)
+    return 2.0 ** math.floor(math.log2(max(step, _FINEST_STEP_PX)))
 
 
 def encode_flow(flow: Flow, step_px: float) -> EncodedFlow:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from pwcflow.color import drawable_scale
 from pwcflow.color.scale import MaxFlow, one_scale
 from pwcflow.flow_file import Flow
 from pwcflow.visualization import legend
@@ -138,7 +139,7 @@ def draw(scene: Scene, look: Look, scale_px: float | None) -> Picture:
     if style.has_scale and scale_px is None:
         raise ValueError(f"the style {look.style} needs a scale")
     scene.check()
-    scale = scale_px or 1.0
+    scale = drawable_scale(scale_px or 1.0)
     picture = style.draw(scene, look, scale)
     place = look.legend or style.legend
     if place == "none" or style.key is None:

@@ -1,11 +1,12 @@
 """The files that a picture of flow is made of: a flow file, and those that belong to it."""
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pwcflow.errors import FlowFileError, ImageError, reason_of
-from pwcflow.flow_file import Flow, is_flow_name, kind_of, read_flow
+from pwcflow.flow_file import Flow, files_of_flow, is_flow_name, kind_of, read_flow
 from pwcflow.image_file import read_image
 from pwcflow.video import is_frame, natural_key
 from pwcflow.visualization.scene import Scene
@@ -23,6 +24,10 @@ class SceneFiles:
     def given(self) -> dict[str, Path]:
         """Return those that there are, by name."""
         return {name: path for name, path in vars(self).items() if path is not None}
+
+    def files(self) -> list[Path]:
+        """Return every file that `read` opens."""
+        return [file for path in self.given().values() for file in files_of_flow(path)]
 
     def only(self, names: Collection[str]) -> "SceneFiles":
         """Return those of these names."""
@@ -92,7 +97,7 @@ def scenes_of(
 
 
 def _read_backward(path: Path, flow_file: Path) -> Flow:
-    own = path.resolve() == flow_file.resolve() or own_parts(path)
+    own = os.path.realpath(path) == os.path.realpath(flow_file) or own_parts(path)
     return read_flow(path, direction="backward" if own else "forward")
 
 

@@ -159,6 +159,7 @@ def test_json_of_colour_images_tells_their_scale(inputs):
         "input": "flow.flo",
         "output": "out/a.png",
         "images": 1,
+        "fps": None,
         "style": "wheel",
         "scale": "fixed",
         "max_flow_px": 7.5,

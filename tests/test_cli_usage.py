@@ -58,6 +58,9 @@ BAD_USAGE = [
         )
     ),
     ("visualize folder -o out/a --style warp --frame frames --second 2.png", "--second is for one"),
+    ("visualize flows -o out/a --fps 9", "--fps is for a video of a folder of flows; give such a"),
+    ("visualize flow.flo -o out/a.mp4 --fps 9", "--fps is for a video of a folder of flows"),
+    ("visualize flows -o out/a.mp4 --fps 0", "must be a number above 0"),
     ("estimate 1.png 2.png -o out/a.flo --style heat", "--style is for a colour image; give --viz"),
     ("estimate 1.png 2.png -o out/a.flo --truth flow.flo", "--truth is for a colour image"),
     ("estimate 1.png 2.png --viz out/a.png --style error", "the style error needs --truth"),

@@ -33,6 +33,7 @@ def test_a_flow_file_is_scaled_by_its_longest_vector(tmp_path):
         "input": str(tmp_path / "a.flo"),
         "output": str(tmp_path / "a.png"),
         "images": 1,
+        "fps": None,
         "style": "wheel",
         "scale": "sequence",
         "max_flow_px": 5.0,

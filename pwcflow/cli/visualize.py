@@ -21,12 +21,13 @@ from pwcflow.cli.look import (
     chosen_look,
     scale_told,
 )
-from pwcflow.cli.options import JsonOption, QuietOption
+from pwcflow.cli.options import JsonOption, QuietOption, positive
 
 VISUALIZE_EXAMPLES = """\b
 Examples:
   pwcflow visualize flow.flo -o flow.png
   pwcflow visualize flows/ -o colours --max-flow percentile
+  pwcflow visualize flows/ -o flow.mp4 --fps 30
   pwcflow visualize flow.flo -o flow.png --background black --legend inside
   pwcflow visualize flows/ -o overlays --style overlay --frame frames/
 \b
@@ -59,7 +60,7 @@ def visualize(
             metavar="OUT",
             readable=False,
             help="An image, in a folder that must be there; or for a folder a folder, made where "
-            "missing.",
+            "missing, or by its suffix a video, GIF or WebP.",
         ),
     ],
     style: StyleOption = None,
@@ -93,21 +94,40 @@ def visualize(
         ),
     ] = None,
     truth: TruthOption = None,
+    fps: Annotated[
+        float | None,
+        typer.Option(
+            metavar="RATE",
+            help="Frames per second of a video.  [default: the source's, as pwcflow.json beside "
+            "the flows knows it; else 25]",
+            callback=positive,
+        ),
+    ] = None,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Write pictures of flow files, in colours or another style.
+    """Write pictures of flow files, or a video of them.
 
     Unknown pixels are black. A folder has one scale for all its files, so that a vector has one
-    colour throughout; folders in it are gone into, and are the same in OUT. There, --frame names a
-    folder of as many frames and one more, --truth and --backward folders of flows of the same
-    names.
+    colour throughout; folders in it are gone into, and are the same in OUT, but a video is of one
+    folder alone. There, --frame names a folder of as many frames and one more, --truth and
+    --backward folders of flows of the same names.
     """
     with friendly_errors(quiet):
-        from pwcflow.pipeline.visualize import visualize_file, visualize_folder
+        from pwcflow.pipeline.visualize import (
+            visualize_as_video,
+            visualize_file,
+            visualize_folder,
+        )
+        from pwcflow.video_writer import VIDEO_SUFFIXES
         from pwcflow.visualization.scene_files import SceneFiles, own_parts
 
         is_folder = source.is_dir()
+        as_video = is_folder and output.suffix.lower() in VIDEO_SUFFIXES and not output.is_dir()
+        if fps and not as_video:
+            raise typer.BadParameter(
+                "--fps is for a video of a folder of flows; give such a folder, and -o NAME.mp4"
+            )
         files = {"frame": frame, "second": second, "backward": backward, "truth": truth}
         if is_folder and second:
             raise typer.BadParameter(
@@ -121,12 +141,18 @@ def visualize(
             opacity=opacity,
         )  # fmt: skip
         beside = SceneFiles(**files)
-        if is_folder:
+        if as_video:
+            summary = visualize_as_video(
+                source, output, max_flow=max_flow, look=look, beside=beside, fps=fps,
+                progress=not quiet,
+            )  # fmt: skip
+        elif is_folder:
             summary = visualize_folder(
                 source, output, max_flow=max_flow, look=look, beside=beside, progress=not quiet
             )
         else:
             summary = visualize_file(source, output, max_flow=max_flow, look=look, beside=beside)
         images = "1 image" if summary["images"] == 1 else f"{summary['images']} images"
-        told = f"{output}: {images}{scale_told(summary)}"
+        rate = f" at {summary['fps']:g} frames per second" if as_video else ""
+        told = f"{output}: {images}{rate}{scale_told(summary)}"
         tell(told, summary, quiet=quiet, as_json=as_json)

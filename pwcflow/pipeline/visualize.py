@@ -1,26 +1,30 @@
-"""Flow files in, pictures out: needs no torch."""
+"""Flow files in, pictures or a video of them out: needs no torch."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from pwcflow.atomic_file import check_writable
-from pwcflow.color.scale import FoundScale, MaxFlow, name_of_rule
-from pwcflow.errors import FlowFileError, ImageError, OutputError
-from pwcflow.flow_file import Flow, files_of_flow, read_flow
+from pwcflow.color.scale import MaxFlow, name_of_rule
+from pwcflow.errors import FlowFileError, OutputError
+from pwcflow.flow_file import files_of_flow, read_flow
 from pwcflow.image_file import check_image_suffix, write_image
 from pwcflow.outputs import check_folder, check_nothing_lost, make_folder
+from pwcflow.pipeline.flow_pictures import FlowPictures
 from pwcflow.pipeline.flow_tree import flow_files_below
 from pwcflow.progress import progress_bar
+from pwcflow.runs.recorded_frames import recorded_frames
+from pwcflow.video import DEFAULT_FPS
+from pwcflow.video_writer import check_video_suffix, color_writer
 from pwcflow.visualization import (
     DEFAULT_LOOK,
     Look,
     check_parts,
     draw,
+    picture_size,
     scale_for,
     scale_settings,
     style_of,
@@ -98,67 +102,109 @@ def visualize_folder(
         ValueError: options do not go together.
         PwcFlowError: a flow cannot be read, or an image cannot be written.
     """
+    _check_beside(look, beside)
+    images = _images_of(folder, output)
+    check_folder(output, f"{folder} is a folder, so its images go into a folder")
+    scenes = scenes_of(folder, list(images), beside)
+    _check_inputs(images.values(), scenes)
+    pictures = FlowPictures(scenes, look, max_flow)
+    with progress_bar(pictures.readings, progress, unit="file") as bar:
+        for flow_file, picture in pictures.drawn(bar.update):
+            image = images[flow_file]
+            make_folder(image.parent)
+            write_image(image, picture)
+    return _summary(folder, output, len(images), pictures.scale_px, max_flow, look)
+
+
+def visualize_as_video(
+    folder: Path,
+    output: Path,
+    *,
+    max_flow: MaxFlow | None = None,
+    look: Look = DEFAULT_LOOK,
+    beside: SceneFiles = NOTHING_BESIDE,
+    fps: float | None = None,
+    progress: bool = False,
+) -> dict[str, Any]:
+    """Write the pictures that `visualize_folder` makes of the flow files in a folder as one video.
+
+    On KeyboardInterrupt the pictures that are drawn by then are kept; any other exception leaves
+    `output` as it was.
+
+    Args:
+        folder: the folder of flow files, all of one size and in natural order; other files in it
+            are passed over, folders with flows in them are an error.
+        output: the video or animation, in the format of its suffix.
+        max_flow: as for `visualize_folder`.
+        look: the style, and what belongs to it.
+        beside: as for `visualize_folder`.
+        fps: frames per second; when None the rate of the frames that the flows were made of, as
+            far as the record beside the flows knows it, else `DEFAULT_FPS`.
+        progress: show a progress bar on stderr.
+
+    Returns:
+        what was done, for a person or `--json`.
+
+    Raises:
+        ValueError: options do not go together.
+        PwcFlowError: a flow cannot be read or has another size, or the video cannot be written.
+    """
+    _check_beside(look, beside)
+    check_video_suffix(output)
+    flow_files = flow_files_below(folder)
+    deeper = next((path for path in flow_files if path.parent != folder), None)
+    if deeper:
+        raise FlowFileError(
+            f"{deeper.parent} has flows in it, too, but a video is of those of one folder; name "
+            f"that one, or give a folder for images instead of {output}"
+        )
+    scenes = scenes_of(folder, flow_files, beside)
+    _check_inputs([output], scenes)
+    check_writable(output)
+    rate = fps or recorded_frames(flow_files).fps or DEFAULT_FPS
+    pictures = FlowPictures(scenes, look, max_flow)
+    video = color_writer(output, rate, selectable=False)
+    video.check_size(*picture_size(look, *pictures.settle_size()), len(scenes))
+    try:
+        with video, progress_bar(pictures.readings, progress, unit="file") as bar:
+            for _, picture in pictures.drawn(bar.update):
+                video.write(picture)
+    except KeyboardInterrupt:
+        done = video.frames_written
+        kept = f"kept {done} of {len(scenes)} pictures in {output}" if done else "wrote nothing"
+        raise KeyboardInterrupt(kept) from None
+    return _summary(folder, output, len(scenes), pictures.scale_px, max_flow, look, rate)
+
+
+def _check_beside(look: Look, beside: SceneFiles) -> None:
+    """Raise `ValueError` unless a folder's flows can be drawn with these folders beside them."""
     if beside.second:
         raise ValueError("--second is for one flow; --frame names the folder of all frames")
     there = [*beside.given(), *(["second"] if beside.frame else [])]
     check_parts(look, there, beside.given())
-    images = _images_of(folder, output)
-    check_folder(output, f"{folder} is a folder, so its images go into a folder")
-    used = style_of(look).parts
-    scenes = scenes_of(folder, list(images.values()), beside)
-    inputs = chain.from_iterable(map(files_of_flow, images.values()))
-    check_nothing_lost(images, [*inputs, *chain(*map(SceneFiles.files, scenes.values()))])
-    rule = max_flow or "sequence"
-    two_passes = style_of(look).has_scale and rule in ("sequence", "percentile")
-    with progress_bar(len(images) * (1 + two_passes), progress, unit="file") as bar:
-        if two_passes:
-            found = FoundScale(rule, look.color_code().smallest_scale_px)
-            for flow_file in images.values():
-                found.add(_read(flow_file))
-                bar.update()
-            rule = found.scale()
-        for image, flow_file in images.items():
-            flow = _read(flow_file)
-            scene = scenes[flow_file].only(used).read(flow, flow_file)
-            with _naming(flow_file):
-                picture = draw(scene, look, scale_for(flow, rule, look))
-            make_folder(image.parent)
-            write_image(image, picture)
-            bar.update()
-    scale = None if rule == "frame" or not style_of(look).has_scale else float(rule)
-    return _summary(folder, output, len(images), scale, max_flow, look)
+
+
+def _check_inputs(outputs: Iterable[Path], scenes: Mapping[Path, SceneFiles]) -> None:
+    """Raise `OutputError` if an output would replace a file that is read."""
+    flows = chain.from_iterable(map(files_of_flow, scenes))
+    check_nothing_lost(
+        outputs, [*flows, *chain.from_iterable(map(SceneFiles.files, scenes.values()))]
+    )
 
 
 def _images_of(folder: Path, output: Path) -> dict[Path, Path]:
-    """Return the flow file that each image is made of, by the image, in natural order."""
+    """Return the image that is made of each flow file, by the flow file, in natural order."""
     if os.path.realpath(output) == os.path.realpath(folder):
         raise OutputError(f"cannot write images into {folder}, where they would be taken for flow")
-    images: dict[Path, Path] = {}
+    flow_files: dict[Path, Path] = {}
     for flow_file in flow_files_below(folder, but=output):
         image = output / flow_file.relative_to(folder).with_suffix(".png")
-        if image in images:
+        if image in flow_files:
             raise OutputError(
-                f"{images[image]} and {flow_file} would both become {image}; rename one"
+                f"{flow_files[image]} and {flow_file} would both become {image}; rename one"
             )
-        images[image] = flow_file
-    return images
-
-
-def _read(flow_file: Path) -> Flow:
-    """Return a flow of a folder, where a file may lie that has no place there."""
-    try:
-        return read_flow(flow_file)
-    except FlowFileError as error:
-        raise FlowFileError(f"{error}, or move it out of {flow_file.parent}") from error
-
-
-@contextmanager
-def _naming(flow_file: Path) -> Iterator[None]:
-    """Say of which flow it is that something does not fit, as there are many."""
-    try:
-        yield
-    except (ImageError, OutputError) as error:
-        raise type(error)(f"{flow_file}: {error}") from error
+        flow_files[image] = flow_file
+    return {flow_file: image for image, flow_file in flow_files.items()}
 
 
 def _summary(
@@ -168,11 +214,13 @@ def _summary(
     scale: float | None,
     max_flow: MaxFlow | None,
     look: Look,
+    fps: float | None = None,
 ) -> dict[str, Any]:
     return {
         "input": str(source),
         "output": str(output),
         "images": images,
+        "fps": fps,
         "style": look.style,
         "scale": scale_settings(look, name_of_rule(max_flow))["scale"],
         "max_flow_px": None if scale is None else round(scale, 3),

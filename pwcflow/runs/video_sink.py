@@ -15,12 +15,10 @@ from pwcflow.overlap import WriteBehind, Writer
 from pwcflow.runs.flow_files import flow_file, numbered_flows
 from pwcflow.runs.provenance import RECORD_NAME, RunRecord, read_record, recorded_suffix
 from pwcflow.runs.video_outputs import VideoOutputs
-from pwcflow.video.source import FrameSource
+from pwcflow.video import DEFAULT_FPS, FrameSource
 from pwcflow.video_writer import color_writer
 from pwcflow.visualization import Scene, check_parts, draw, picture_size, style_of
 
-FOLDER_FPS = 25.0
-"""Frames per second of a colour video made from a folder of frames."""
 FLOW_FILE_THREADS = 4
 _LEFT_BY_A_KILL = re.compile(r"\.[0-9a-f]{16}\.[a-z0-9]+")  # see `atomic_file.replacing`
 
@@ -226,5 +224,5 @@ def _frame_rate(source: FrameSource) -> float:
     if source.fps:
         return source.fps
     if source.timestamps is None:  # pictures without times: a folder, a pattern, a stack
-        return FOLDER_FPS
+        return DEFAULT_FPS
     raise VideoError(f"{source.path} does not tell its frame rate; add --fps")

@@ -1,6 +1,7 @@
 """Frames of videos, folders, patterns, stacks, cameras and standard input, one at a time."""
 
 from pwcflow.video.open import (
+    DEFAULT_FPS,
     HIGHEST_FPS,
     STDIN,
     FrameSource,
@@ -13,6 +14,7 @@ from pwcflow.video.open import (
 )
 
 __all__ = [
+    "DEFAULT_FPS",
     "HIGHEST_FPS",
     "STDIN",
     "FrameSource",

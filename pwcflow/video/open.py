@@ -32,10 +32,11 @@ from pwcflow.video.frame_files import (
 )
 from pwcflow.video.opencv import OpencvVideo
 from pwcflow.video.pyav import PyavVideo, pyav_is_here
-from pwcflow.video.source import FrameSource
+from pwcflow.video.source import DEFAULT_FPS, FrameSource
 from pwcflow.video.stream import Pipe, stream_source
 
 __all__ = [
+    "DEFAULT_FPS",
     "HIGHEST_FPS",
     "STDIN",
     "FrameSource",

@@ -11,6 +11,8 @@ from pwcflow.frame_selection import ALL_FRAMES, FrameSelection, reached, shown
 from pwcflow.image_file import Image
 from pwcflow.video.resize import resized
 
+DEFAULT_FPS = 25.0
+"""Frames per second of what is made of frames without times, as images are."""
 MOST_PIXELS = 1 << 28
 """Of a resized frame, as of an image."""
 

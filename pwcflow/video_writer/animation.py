@@ -47,18 +47,21 @@ class ColorAnimationWriter(ColorWriter):
     until the time of the next one, rounded to what the format counts in, 1/100 s or 1/1000 s.
     """
 
-    def __init__(self, path: Path, fps: float) -> None:
+    def __init__(self, path: Path, fps: float, *, selectable: bool = True) -> None:
         """Check the arguments.
 
         Args:
             path: the animation; its suffix is one of `ANIMATION_SUFFIXES`.
             fps: frames per second, 0.1 to 50 (GIF) or 90 (WebP).
+            selectable: whether the user may ask for fewer or smaller frames, for messages.
 
         Raises:
             OutputError: `fps` is out of range.
         """
         self._format = _FORMATS[path.suffix.lower()]
-        why = f", or --step; viewers do not play {path.suffix} any faster"
+        self._selectable = selectable
+        fewer = ", or --step" if selectable else ""
+        why = f"{fewer}; viewers do not play {path.suffix} any faster"
         super().__init__(path, fps, self._format.highest_fps, why)
         self._frames: list[npt.NDArray[Any]] = []
 
@@ -66,17 +69,19 @@ class ColorAnimationWriter(ColorWriter):
         """Raise `OutputError` if so many frames of this size cannot be written; None: unknown."""
         longest = self._format.longest_side
         if max(height, width) > longest:
+            smaller = "give --max-side, or" if self._selectable else "choose"
             raise OutputError(
                 f"cannot write {self.path}: {width} x {height} pixels, and {longest} a side is its "
-                "limit; give --max-side, or a video such as .mp4"
+                f"limit; {smaller} a video such as .mp4"
             )
         most = max(_MOST_PIXELS // (height * width), 1)
         if frames is not None and frames > most:
             takes = "1 frame" if most == 1 else f"{most} frames"
+            less = "give --end or --step for fewer, --max-side for smaller ones, or"
             raise OutputError(
                 f"cannot write {self.path}: an animation of {width} x {height} pixels takes "
-                f"{takes} at most, and there are {frames}; give --end or --step for fewer, "
-                "--max-side for smaller ones, or a video such as .mp4"
+                f"{takes} at most, and there are {frames}; "
+                f"{less if self._selectable else 'choose'} a video such as .mp4"
             )
 
     def write(self, image: npt.NDArray[np.uint8]) -> None:

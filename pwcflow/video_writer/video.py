@@ -49,14 +49,19 @@ def check_video_suffix(path: Path) -> None:
         )
 
 
-def color_writer(path: Path, fps: float) -> ColorWriter:
+def color_writer(path: Path, fps: float, *, selectable: bool = True) -> ColorWriter:
     """Return what writes a colour video or animation, by the suffix of `path`.
+
+    Args:
+        path: the file.
+        fps: frames per second.
+        selectable: whether the user may ask for fewer or smaller frames, for messages.
 
     Raises:
         OutputError: the suffix is neither's, or `fps` is out of its range.
     """
     if path.suffix.lower() in ANIMATION_SUFFIXES:
-        return ColorAnimationWriter(path, fps)
+        return ColorAnimationWriter(path, fps, selectable=selectable)
     return ColorVideoWriter(path, fps)
 
 

@@ -1,17 +1,15 @@
 """Which flows are to be shown, and where the pictures lie that they were made of."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pwcflow.errors import FlowFileError, PwcFlowError, VideoError, reason_of
+from pwcflow.errors import FlowFileError, VideoError, reason_of
 from pwcflow.flow_file import FLOW_SUFFIXES, is_flow_name
-from pwcflow.frame_selection import selection_of
-from pwcflow.runs.provenance import RECORD_NAME, Record, input_of, read_record
+from pwcflow.runs.provenance import RECORD_NAME
+from pwcflow.runs.recorded_frames import OpenFrames, frame_number_of, recorded_frames
 from pwcflow.video import FrameSource, natural_key, open_frames
 from pwcflow.video.frame_files import ImageFiles
-
-OpenPictures = Callable[[], FrameSource]
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,7 @@ class FlowSequence:
     """Flow files of one folder, and their pictures."""
 
     flows: tuple[ShownFlow, ...]
-    open_pictures: OpenPictures | None = None
+    open_pictures: OpenFrames | None = None
     """Opens what yields the pictures; None for no pictures."""
     pictures: str | None = None
     """Where those come from, for a person."""
@@ -62,20 +60,16 @@ def with_recorded_pictures(sequence: FlowSequence) -> FlowSequence:
     Raises:
         OutputError: the record is there and cannot be read.
     """
-    folder = sequence.flows[0].path.parent
-    record = read_record(folder)
-    if record is None:
-        return replace(sequence, why_none=f"there is no {RECORD_NAME} beside the flows")
-    if not all(_number_of(flow.path) is not None for flow in sequence.flows):
-        return replace(sequence, why_none=f"{folder / RECORD_NAME} is of other flows")
-    sequence = _timed(_numbered(sequence), record)
-    try:
-        path, open_pictures = _recorded_source(record)
-        with open_pictures() as source:
-            fps = source.fps
-    except PwcFlowError as error:
-        return replace(sequence, why_none=str(error))
-    return replace(sequence, open_pictures=open_pictures, pictures=path, fps=fps or sequence.fps)
+    found = recorded_frames([flow.path for flow in sequence.flows])
+    if found.is_of_these:
+        sequence = _timed(_numbered(sequence), found.times)
+    return replace(
+        sequence,
+        open_pictures=found.open,
+        pictures=found.path,
+        why_none=found.why_none,
+        fps=found.fps,
+    )
 
 
 def with_given_pictures(sequence: FlowSequence, frames: Sequence[Path]) -> FlowSequence:
@@ -130,32 +124,9 @@ def _files_of(result: Path) -> Iterable[Path]:
     return files
 
 
-def _recorded_source(record: Record) -> tuple[str, OpenPictures]:
-    """Return the path of the frames that a record tells of, and what opens them.
-
-    Raises:
-        VideoError: they are not there, not what they were, or the record does not tell.
-    """
-    told = record.get("input")
-    if not isinstance(told, dict) or not isinstance(told.get("path"), str):
-        raise VideoError(f"{RECORD_NAME} does not tell of which frames the flows are")
-    path, settings = told["path"], told.get("settings")
-    if told.get("fingerprint") is None:
-        raise VideoError(f"the frames came from {path}, which is no file")
-    if not isinstance(settings, dict):
-        raise VideoError(f"{RECORD_NAME} does not tell which frames of {path} were taken")
-    if input_of(Path(path), settings)["fingerprint"] != told["fingerprint"]:
-        raise VideoError(f"{path} has changed since")
-    try:
-        selection = selection_of(settings)
-    except ValueError as error:
-        raise VideoError(f"{RECORD_NAME} tells {error}") from error
-    return path, lambda: open_frames(Path(path), selection)
-
-
 def _numbered(sequence: FlowSequence) -> FlowSequence:
     """Return a sequence whose flows are of the frames that their names tell, if all names do."""
-    numbers = [_number_of(flow.path) for flow in sequence.flows]
+    numbers = [frame_number_of(flow.path) for flow in sequence.flows]
     flows = [
         replace(flow, frame=number)
         for flow, number in zip(sequence.flows, numbers, strict=True)
@@ -164,18 +135,9 @@ def _numbered(sequence: FlowSequence) -> FlowSequence:
     return replace(sequence, flows=tuple(flows)) if len(flows) == len(numbers) else sequence
 
 
-def _number_of(path: Path) -> int | None:
-    stem = path.stem
-    return int(stem) if stem.isascii() and stem.isdigit() and len(stem) <= 18 else None
-
-
-def _timed(sequence: FlowSequence, record: Record) -> FlowSequence:
-    times = record.get("timestamps_s")
-    if not isinstance(times, list) or not all(isinstance(time, (int, float)) for time in times):
-        return sequence
+def _timed(sequence: FlowSequence, times: Sequence[float]) -> FlowSequence:
     flows = tuple(
-        replace(flow, seconds=float(times[flow.frame])) if flow.frame < len(times) else flow
+        replace(flow, seconds=times[flow.frame]) if flow.frame < len(times) else flow
         for flow in sequence.flows
     )
-    length = times[-1] - times[0] if times else 0
-    return replace(sequence, flows=flows, fps=(len(times) - 1) / length if length > 0 else None)
+    return replace(sequence, flows=flows)

@@ -12,6 +12,7 @@ from pwcflow.errors import OutputError, VideoError
 from pwcflow.flow_file import read_flow
 from pwcflow.outputs import check_nothing_lost
 from pwcflow.progress import progress_bar
+from pwcflow.video import DEFAULT_FPS
 from pwcflow.viewer.encoder import EncodedPicture, Encoder, in_threads
 from pwcflow.viewer.encoding import step_for
 from pwcflow.viewer.page import PageWriter
@@ -24,7 +25,6 @@ from pwcflow.viewer.results import (
 )
 
 _PAGE_SUFFIXES = (".html", ".htm")
-_DEFAULT_FPS = 25.0
 
 
 def view(
@@ -77,7 +77,7 @@ def view(
         settings = {
             "flows": len(paths),
             "scale": scale,
-            "fps": fps or next((item.fps for item in sequences if item.fps), _DEFAULT_FPS),
+            "fps": fps or next((item.fps for item in sequences if item.fps), DEFAULT_FPS),
             "wheel": color_wheel().tolist(),
         }
         encoder = Encoder(step_for(scale), max_side, bound)

@@ -1,0 +1,97 @@
+"""The frames that flows were made of, as far as the record beside the flows knows them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pwcflow.errors import PwcFlowError, VideoError
+from pwcflow.frame_selection import selection_of
+from pwcflow.runs.provenance import RECORD_NAME, Record, input_of, read_record
+from pwcflow.video import FrameSource, open_frames
+
+OpenFrames = Callable[[], FrameSource]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedFrames:
+    """What is known about the frames of some flows."""
+
+    is_of_these: bool = False
+    """Whether there is a record, and the flows may be those that it tells of."""
+    times: tuple[float, ...] = ()
+    """Those of the frames in seconds; empty if unknown."""
+    fps: float | None = None
+    """Frames taken per second: what the source tells, else the mean by `times`."""
+    open: OpenFrames | None = None
+    """Opens what yields the frames; None if that is no longer there."""
+    path: str | None = None
+    """Where that is, for a person."""
+    why_none: str | None = None
+    """Why it cannot be opened."""
+
+
+def recorded_frames(flow_files: Sequence[Path]) -> RecordedFrames:
+    """Return what the record beside flows, all of one folder, tells of their frames.
+
+    Raises:
+        OutputError: the record is there and cannot be read.
+    """
+    folder = flow_files[0].parent
+    record = read_record(folder)
+    if record is None:
+        return RecordedFrames(why_none=f"there is no {RECORD_NAME} beside the flows")
+    if any(frame_number_of(path) is None for path in flow_files):
+        return RecordedFrames(why_none=f"{folder / RECORD_NAME} is of other flows")
+    times = _times_of(record)
+    known = RecordedFrames(is_of_these=True, times=times, fps=_rate_of(times))
+    try:
+        path, open_them = _source_of(record)
+        with open_them() as source:
+            fps = source.fps
+    except PwcFlowError as error:
+        return replace(known, why_none=str(error))
+    return replace(known, open=open_them, path=path, fps=fps or known.fps)
+
+
+def frame_number_of(path: Path) -> int | None:
+    """Return the number of the first frame of a flow file, if its name tells one."""
+    stem = path.stem
+    return int(stem) if stem.isascii() and stem.isdigit() and len(stem) <= 18 else None
+
+
+def _source_of(record: Record) -> tuple[str, OpenFrames]:
+    """Return the path of the frames that a record tells of, and what opens them.
+
+    Raises:
+        VideoError: they are not there, not what they were, or the record does not tell.
+    """
+    told = record.get("input")
+    if not isinstance(told, dict) or not isinstance(told.get("path"), str):
+        raise VideoError(f"{RECORD_NAME} does not tell of which frames the flows are")
+    path, settings = told["path"], told.get("settings")
+    if told.get("fingerprint") is None:
+        raise VideoError(f"the frames came from {path}, which is no file")
+    if not isinstance(settings, dict):
+        raise VideoError(f"{RECORD_NAME} does not tell which frames of {path} were taken")
+    if input_of(Path(path), settings)["fingerprint"] != told["fingerprint"]:
+        raise VideoError(f"{path} has changed since")
+    try:
+        selection = selection_of(settings)
+    except ValueError as error:
+        raise VideoError(f"{RECORD_NAME} tells {error}") from error
+    return path, lambda: open_frames(Path(path), selection)
+
+
+def _times_of(record: Record) -> tuple[float, ...]:
+    times = record.get("timestamps_s")
+    if not isinstance(times, list) or not all(isinstance(time, (int, float)) for time in times):
+        return ()
+    try:
+        return tuple(map(float, times))
+    except OverflowError:  # JSON has whole numbers of any length
+        return ()
+
+
+def _rate_of(times: Sequence[float]) -> float | None:
+    length = times[-1] - times[0] if times else 0
+    return (len(times) - 1) / length if length > 0 else None

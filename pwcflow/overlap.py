@@ -5,6 +5,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from types import TracebackType
+from typing import Any
 
 from pwcflow.flow_file import Flow
 from pwcflow.image_file import Image
@@ -12,8 +13,11 @@ from pwcflow.image_file import Image
 _MOST_ITEMS = 16  # as many frames as the estimator takes at a time at most
 _MOST_BYTES = 256 << 20
 
-Writer = Callable[[int, Flow], object]
-"""Writes a flow, given its number, to one of the places where it goes."""
+Step = tuple[Callable[[int, Any], object], int]
+"""Does something with the flow of a number, or with what the step before made of it, in so many
+threads; with one it gets them in order."""
+Writer = Sequence[Step]
+"""Brings a flow to one of the places where it goes."""
 
 
 def items_at_once(size: int) -> int:
@@ -50,18 +54,17 @@ class WriteBehind(AbstractContextManager["WriteBehind"]):
         written: how many flows, from the first on, are in all their places.
     """
 
-    def __init__(
-        self, writers: Sequence[tuple[Writer, int]], undo: Callable[[int], object]
-    ) -> None:
+    def __init__(self, writers: Sequence[Writer], undo: Callable[[int], object]) -> None:
         """Hold the writers; threads start with the first flow.
 
         Args:
-            writers: each with the number of its threads; with one it gets the flows in order.
+            writers: what each flow goes through.
             undo: removes what may be there of a flow, given its number.
         """
         self.written = 0
         self._writers = [
-            (writer, ThreadPoolExecutor(threads, "write-behind")) for writer, threads in writers
+            [(work, ThreadPoolExecutor(threads, "write-behind")) for work, threads in steps]
+            for steps in writers
         ]
         self._undo = undo
         # Those not counted yet, oldest first. Each has its number here and no counter runs along:
@@ -77,8 +80,9 @@ class WriteBehind(AbstractContextManager["WriteBehind"]):
         """Wait for the threads, and undo what follows a gap."""
         # After the first interrupt a caller finishes; whoever interrupts that will not wait.
         cancel = self._has_failed() or isinstance(error, KeyboardInterrupt)
-        for _, threads in self._writers:
-            _join(threads, cancel=cancel)
+        for steps in self._writers:
+            for _, threads in steps:  # the first ones first: the others wait for them
+                _join(threads, cancel=cancel)
         while self._waiting and not any(map(_failed, self._waiting[0][1])):
             self._count_oldest()
         for number, _ in self._waiting:
@@ -94,7 +98,7 @@ class WriteBehind(AbstractContextManager["WriteBehind"]):
         if self._has_failed():
             self.finish()
         number = self._waiting[-1][0] + 1 if self._waiting else self.written
-        jobs = [threads.submit(writer, number, flow) for writer, threads in self._writers]
+        jobs = [_submit(steps, number, flow) for steps in self._writers]
         self._waiting.append((number, jobs))
         most = items_at_once(flow.nbytes)
         while len(self._waiting) >= most or (self._waiting and _done(self._waiting[0][1])):
@@ -114,6 +118,23 @@ class WriteBehind(AbstractContextManager["WriteBehind"]):
             job.result()
         self.written = number + 1
         self._waiting.popleft()
+
+
+def _submit(
+    steps: Sequence[tuple[Callable[[int, Any], object], ThreadPoolExecutor]],
+    number: int,
+    flow: Flow,
+) -> Future[object]:
+    """Queue all steps for a flow, and return the last one's job."""
+    (first, threads), *others = steps
+    job = threads.submit(first, number, flow)
+    for work, threads in others:
+        job = threads.submit(_go_on, work, number, job)
+    return job
+
+
+def _go_on(work: Callable[[int, Any], object], number: int, before: Future[object]) -> object:
+    return work(number, before.result())
 
 
 def _done(jobs: Iterable[Future[object]]) -> bool:

@@ -161,7 +161,7 @@ def write_all(behind, flows):
 
 def test_one_thread_writes_in_order_and_several_write_all():
     files, video = Disk(slow=[0, 7]), Disk()
-    with WriteBehind([(files.write, 4), (video.write, 1)], files.undo) as behind:
+    with WriteBehind([[(files.write, 4)], [(video.write, 1)]], files.undo) as behind:
         write_all(behind, Frames())
         assert behind.written == FLOWS
     assert video.written == sorted(files.written) == list(range(FLOWS))
@@ -172,7 +172,7 @@ def test_one_thread_writes_in_order_and_several_write_all():
 @pytest.mark.parametrize(("shape", "most"), [(SMALL, 16), (LARGE, 2)])
 def test_slow_writers_hold_up_whoever_has_too_many_flows(shape, most):
     flows, files, video = Frames(40, shape), Disk(0.001), Disk(0.003)
-    with WriteBehind([(files.write, 4), (video.write, 1)], files.undo) as behind:
+    with WriteBehind([[(files.write, 4)], [(video.write, 1)]], files.undo) as behind:
         for handed_in, flow in enumerate(flows, 1):
             behind.write(flow)
             assert handed_in - behind.written < most
@@ -187,9 +187,9 @@ def test_slow_writers_hold_up_whoever_has_too_many_flows(shape, most):
 def test_a_failure_is_told_at_its_flow_and_what_comes_after_it_is_undone(place, full_at):
     flows = Frames()
     full, other = Disk(0.002, full_at), Disk()
-    writers = [(full.write, 4), (other.write, 1)]
+    writers = [[(full.write, 4)], [(other.write, 1)]]
     if place == "video":
-        writers = [(other.write, 4), (full.write, 1)]
+        writers = [[(other.write, 4)], [(full.write, 1)]]
     with (  # an earlier flow may still be on its way, and is not lost
         pytest.raises(OSError, match=f"full at {full_at}$"),
         WriteBehind(writers, lambda number: (full.undo(number), other.undo(number))) as behind,
@@ -204,7 +204,7 @@ def test_the_first_of_several_failures_is_told_though_a_later_one_was_faster():
     early, late = Disk(full_at=3, slow=[3]), Disk(full_at=8)
     with (
         pytest.raises(OSError, match=r"full at 3$"),
-        WriteBehind([(early.write, 4), (late.write, 1)], early.undo) as behind,
+        WriteBehind([[(early.write, 4)], [(late.write, 1)]], early.undo) as behind,
     ):
         write_all(behind, Frames())
     assert behind.written == 3
@@ -215,7 +215,7 @@ def test_a_failure_elsewhere_waits_for_what_was_handed_in():
     files = Disk(0.002)
     with (
         pytest.raises(ValueError, match=r"frame 12$"),
-        WriteBehind([(files.write, 2)], files.undo) as behind,
+        WriteBehind([[(files.write, 2)]], files.undo) as behind,
     ):
         write_all(behind, Frames(damaged=12))
     assert behind.written == 12
@@ -224,12 +224,61 @@ def test_a_failure_elsewhere_waits_for_what_was_handed_in():
 
 def test_whoever_interrupts_does_not_wait_for_what_has_not_begun():
     video = Disk(0.05)
-    with suppress(KeyboardInterrupt), WriteBehind([(video.write, 1)], video.undo) as behind:
+    with suppress(KeyboardInterrupt), WriteBehind([[(video.write, 1)]], video.undo) as behind:
         for flow in Frames(10):
             behind.write(flow)
         raise KeyboardInterrupt
     assert behind.written == len(video.left) < 10
     assert video.left == list(range(behind.written))
+
+
+class Studio:
+    """Draws the picture of a flow, here its number times ten; late ones of some flows."""
+
+    def __init__(self, slow=(), fails_at=None):
+        self.drawn = []
+        self._slow, self._fails_at = slow, fails_at
+
+    def draw(self, number, flow):
+        time.sleep(0.05 if number in self._slow else 0.0)
+        if number == self._fails_at:
+            raise ValueError(f"nothing to see in {number}")
+        self.drawn.append(number)
+        return 10 * number_of(flow)
+
+
+def test_what_several_threads_draw_is_written_in_order():
+    studio, shown = Studio(slow=[0, 7]), []
+    steps = [(studio.draw, 4), (lambda number, picture: shown.append((number, picture)), 1)]
+    with WriteBehind([steps], print) as behind:
+        write_all(behind, Frames())
+        assert behind.written == FLOWS
+    assert shown == [(number, 10 * number) for number in range(FLOWS)]
+    assert studio.drawn != sorted(studio.drawn) == list(range(FLOWS))
+
+
+def test_what_cannot_be_drawn_is_told_after_what_came_before():
+    studio, shown, files = Studio(fails_at=5), [], Disk()
+    steps = [(studio.draw, 4), (lambda number, _: shown.append(number), 1)]
+    with (
+        pytest.raises(ValueError, match=r"nothing to see in 5$"),
+        WriteBehind([[(files.write, 1)], steps], files.undo) as behind,
+    ):
+        write_all(behind, Frames())
+    assert behind.written == 5
+    assert shown[:5] == files.left == list(range(5))
+    assert 5 not in shown
+
+
+def test_whoever_interrupts_does_not_wait_for_pictures_that_are_not_begun():
+    studio, shown = Studio(slow=range(FLOWS)), []
+    steps = [(studio.draw, 2), (lambda number, _: shown.append(number), 1)]
+    with suppress(KeyboardInterrupt), WriteBehind([steps], print) as behind:
+        for flow in Frames(10):
+            behind.write(flow)
+        raise KeyboardInterrupt
+    assert behind.written == len(shown) < 10
+    assert shown == list(range(behind.written))
 
 
 def test_without_a_place_to_go_flows_are_counted_at_once():

@@ -181,7 +181,7 @@ def _write_alone(flows: list[Flow], folder: Path, repeats: int) -> Stage:
         write_flow(_file(folder, number), flow)
 
     def write() -> None:
-        with WriteBehind([(write_one, FLOW_FILE_THREADS)], lambda _: None) as behind:
+        with WriteBehind([[(write_one, FLOW_FILE_THREADS)]], lambda _: None) as behind:
             for flow in islice(cycle(flows), FILES_AT_ONCE):
                 behind.write(flow)
             behind.finish()

@@ -17,7 +17,7 @@ from pwcflow.runs.provenance import RECORD_NAME, RunRecord, read_record, recorde
 from pwcflow.runs.video_outputs import VideoOutputs
 from pwcflow.video import DEFAULT_FPS, FrameSource
 from pwcflow.video_writer import color_writer
-from pwcflow.visualization import Scene, check_parts, draw, picture_size, style_of
+from pwcflow.visualization import Picture, Scene, check_parts, draw, picture_size, style_of
 
 FLOW_FILE_THREADS = 4
 _LEFT_BY_A_KILL = re.compile(r"\.[0-9a-f]{16}\.[a-z0-9]+")  # see `atomic_file.replacing`
@@ -67,15 +67,16 @@ class VideoSink(AbstractContextManager["VideoSink"]):
         )
         self._finish = ExitStack()
         self._video = None
-        writers: list[tuple[Writer, int]] = []
+        writers: list[Writer] = []
         if outputs.folder:
-            writers.append((self._write_file, FLOW_FILE_THREADS))
+            writers.append([(self._write_file, FLOW_FILE_THREADS)])
         if outputs.viz:
             self._video = color_writer(outputs.viz, outputs.fps or _frame_rate(source))
             expected = source.expected_frames
             size = picture_size(outputs.look, height, width)
             self._video.check_size(*size, None if expected is None else expected - 1)
-            writers.append((self._write_frame, 1))  # a video and its scale grow in order
+            # One thread for each: a video and its scale grow in order.
+            writers.append([(self._draw, 1), (self._write_frame, 1)])
         self._behind = WriteBehind(writers, self._remove_file)
         if not outputs.viz:
             self._behind.written = kept
@@ -188,12 +189,16 @@ class VideoSink(AbstractContextManager["VideoSink"]):
         if number >= self._kept:
             write_flow(self._file(number), flow)
 
-    def _write_frame(self, _: int, flow: Flow) -> None:
-        assert self._video, "frames have a video"
+    def _draw(self, _: int, flow: Flow) -> tuple[Picture, float | None]:
         look = self._outputs.look
         scale = self._running_scale.update(flow) if style_of(look).has_scale else None
         frame, second = self._frames.popleft() if self.needs_frames else (None, None)
-        self._video.write(draw(Scene(flow=flow, frame=frame, second=second), look, scale))
+        return draw(Scene(flow=flow, frame=frame, second=second), look, scale), scale
+
+    def _write_frame(self, _: int, drawn: tuple[Picture, float | None]) -> None:
+        assert self._video, "frames have a video"
+        picture, scale = drawn
+        self._video.write(picture)
         self.scale_px = None if self._outputs.max_flow == "frame" else scale
 
     def _remove_file(self, number: int) -> None:

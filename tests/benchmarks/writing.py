@@ -97,7 +97,7 @@ def behind(folder: Path, flow: Flow, suffix: str, files: int, threads: int) -> N
     def write(number: int, flow: Flow) -> None:
         write_flow(folder / f"{number:06d}{suffix}", flow)
 
-    with WriteBehind([(write, threads)], lambda _: None) as writer:
+    with WriteBehind([[(write, threads)]], lambda _: None) as writer:
         for _ in range(files):
             writer.write(flow)
         writer.finish()

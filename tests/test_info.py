@@ -70,6 +70,9 @@ def test_what_made_a_flow_of_a_run_is_found_beside_it(tmp_path):
         write_image(tmp_path / f"{number}.png", np.full((32, 32, 3), 9 * number, np.uint8))
     outputs, selection = VideoOutputs(folder=tmp_path / "flows"), FrameSelection(step=2)
     estimate_video(FakeEstimator, tmp_path, outputs, selection=selection)
+    sentence = sentence_of(describe(tmp_path / "flows/000000.flo"))
+    assert "frames 0 to 2, direction forward: from each frame to the next, " in sentence
+    assert sentence.endswith(f"input {tmp_path}, weights fake 00000000")  # --json has all of it
     told = describe(tmp_path / "flows/000000.flo")["metadata"]
     assert told == {
         "pwcflow": __version__,

@@ -1,6 +1,7 @@
 """What a flow file holds: needs no torch."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,9 @@ import numpy as np
 
 from pwcflow.flow_file import Direction, kind_of, known_pixels, pair, read_flow, read_metadata
 from pwcflow.runs.provenance import provenance_of_flow
+
+_HASH = re.compile(r"[0-9a-f]{64}")
+_DIGITS_OF_A_HASH = 8
 
 
 def describe(path: Path, *, bound: float | None = None) -> dict[str, Any]:
@@ -86,4 +90,14 @@ def _percent(share: float) -> str:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    """Return a value of the metadata as short as a person wants it; `--json` has all of it."""
+    match value:
+        case str() if _HASH.fullmatch(value):
+            return value[:_DIGITS_OF_A_HASH]
+        case str():
+            return value
+        case dict():
+            return " ".join(map(_text, value.values()))
+        case [int() | float() as first, int() | float() as last]:
+            return f"{first} to {last}"
+    return json.dumps(value)

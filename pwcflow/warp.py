@@ -37,9 +37,7 @@ def backward_warp(feature: Tensor, flow: Tensor) -> Tensor:
     x = _positions(w, flow[:, 0].to(dtype), axis=2)
     y = _positions(h, flow[:, 1].to(dtype), axis=1)
     grid = torch.stack((_normalised(x, w), _normalised(y, h)), dim=-1)
-    sampled = F.grid_sample(
-        feature.to(dtype), grid, mode="bilinear", padding_mode="zeros", align_corners=True
-    )
+    sampled = F.grid_sample(feature.to(dtype), grid, "bilinear", "zeros", align_corners=True)
     inside = _coverage(x, w) * _coverage(y, h) > MINIMUM_COVERAGE
     return (sampled * inside.unsqueeze(1)).to(feature.dtype)
 

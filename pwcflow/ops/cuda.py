@@ -1,4 +1,4 @@
-"""The cost volume on a GPU: what cost_volume.cu is launched with."""
+"""The cost volume on a GPU: what the kernels of cost_volume*.cu are launched with."""
 
 from functools import cache
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from pwcflow.ops.dtypes import SCALAR_TYPES, sum_scalar
 from pwcflow.ops.layout import empty_like_layout, fits_packs
 from pwcflow.ops.reference import ALIGNED_CHANNELS, MAX_DISPLACEMENT
 
-# Each kernel's tile and block, as the comment above it in cost_volume.cu says.
+# Each kernel's tile and block, as the comment above it says.
 TILE = 16
 SPAN = TILE + 2 * MAX_DISPLACEMENT
 FORWARD_KERNELS = {4: ("cost_volume_large", 1), 1: ("cost_volume_small", 8)}
@@ -79,6 +79,9 @@ TILINGS = {
 }
 """By whether channels are loaded in packs and fit one load: tilings, from how many strips on."""
 
+ANYWHERE_FILE = "cost_volume.cu"
+TENSOR_CORES_FILE = "cost_volume_tensor_cores.cu"
+
 ANYWHERE = (
     "rearrange",
     "cost_volume_large",
@@ -97,32 +100,42 @@ def kernels_for(tensor: Tensor) -> Kernels | None:
 
     Compiles them on the first call for a dtype, which must not happen inside a CUDA-graph capture.
     """
-    symbols = _symbols(tensor.dtype, _has_tensor_cores(tensor.device))
-    loaded = load_kernels(
-        "pwcflow.ops", "cost_volume.cu", tuple(symbols.values()), tensor.device.index
-    )
-    return loaded and {name: loaded[symbol] for name, symbol in symbols.items()}
+    kernels: Kernels = {}
+    for file, symbols in _symbols(tensor.dtype, _has_tensor_cores(tensor.device)).items():
+        loaded = load_kernels("pwcflow.ops", file, tuple(symbols.values()), tensor.device.index)
+        if loaded is None:
+            return None
+        kernels.update((name, loaded[symbol]) for name, symbol in symbols.items())
+    return kernels
 
 
 @cache
-def _symbols(dtype: torch.dtype, tensor_cores: bool) -> dict[str, str]:
-    """Return how C++ names the kernels for a dtype, by their names here."""
+def _symbols(dtype: torch.dtype, tensor_cores: bool) -> dict[str, dict[str, str]]:
+    """Return how C++ names the kernels for a dtype, by their files and their names here."""
     scalar = SCALAR_TYPES[dtype]
-    symbols = {name: f"{name}<{scalar}>" for name in ANYWHERE}
+    files = {ANYWHERE_FILE: {name: f"{name}<{scalar}>" for name in ANYWHERE}}
     if tensor_cores and dtype != torch.float64:
-        for kind, tilings in TILINGS.items():
-            for tiling in tilings.values():
-                name = _strips(tiling, *kind)
-                symbols[name] = name.replace("<", f"<{scalar}, ")
+        strips = [
+            _strips(tiling, *kind)
+            for kind, tilings in TILINGS.items()
+            for tiling in tilings.values()
+        ]
+        symbols = {name: name.replace("<", f"<{scalar}, ") for name in strips}
         if dtype.itemsize == 2:
             symbols[HALVES_GRADIENTS] = f"{HALVES_GRADIENTS}<{scalar}>"
-    return symbols
+        files[TENSOR_CORES_FILE] = symbols
+    return files
 
 
 def tiled_kernels() -> list[str]:
     """Return how C++ names the kernels whose templates take more than a type."""
-    symbols = [symbol for dtype in SCALAR_TYPES for symbol in _symbols(dtype, True).values()]
-    return sorted({symbol for symbol in symbols if "," in symbol})
+    symbols = {
+        symbol
+        for dtype in SCALAR_TYPES
+        for by_name in _symbols(dtype, True).values()
+        for symbol in by_name.values()
+    }
+    return sorted(symbol for symbol in symbols if "," in symbol)
 
 
 def available(tensor: Tensor) -> bool:

@@ -71,3 +71,14 @@ def no_thread_is_left_behind() -> Iterator[None]:
     yield
     running = [thread for thread in threading.enumerate() if not thread.daemon]  # tqdm has one
     assert running == [threading.main_thread()]
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """With several, oneDNN adds up gradients in an order that changes from run to run."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

@@ -13,6 +13,7 @@ from PIL import features
 
 from pwcflow.errors import ImageError
 from pwcflow.image_file import read_image
+from tests.image_bytes import chunk
 
 AVIF = features.check("avif") and cv2.haveImageWriter("a.avif")
 HEIGHT, WIDTH = 21, 35
@@ -87,10 +88,6 @@ def packed(values, bits):
     """Rows of numbers of so many bits each, every row filled up to whole bytes."""
     ones = values[..., None] >> np.arange(bits)[::-1] & 1
     return np.packbits(ones.reshape(HEIGHT, -1).astype(np.uint8), axis=1).tobytes()
-
-
-def chunk(kind, body):
-    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
 
 def deep_png(colour, samples):

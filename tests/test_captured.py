@@ -12,7 +12,7 @@ from pwcflow.inference.captured import Batch, CapturedFlow
 from pwcflow.network import PwcNet
 from pwcflow.weights import load_weights
 
-from .test_estimator import estimator, video
+from .moving_textures import estimator, video
 
 pytestmark = pytest.mark.gpu
 

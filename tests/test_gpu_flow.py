@@ -16,7 +16,7 @@ from pwcflow.inference.gpu_flow import BATCH_PIXELS, GRAPHS_KEPT, MOST_FRAMES, G
 from pwcflow.network import PwcNet
 from pwcflow.weights import load_weights
 
-from .test_estimator import broken, estimator, one_by_one, video
+from .moving_textures import broken, estimator, one_by_one, video
 
 pytestmark = pytest.mark.gpu
 

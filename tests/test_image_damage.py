@@ -11,11 +11,11 @@ from pwcflow.errors import ImageError
 from pwcflow.image_file import read_image
 from tests.damage import MUTATIONS, mutated, with_true_checksums
 from tests.exr_files import EXR_FILES
+from tests.image_bytes import chunk
 from tests.image_samples import (
     AVIF,
     EXACT_KINDS,
     animation,
-    chunk,
     cmyk,
     oriented,
     palette,

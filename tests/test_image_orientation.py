@@ -8,6 +8,7 @@ import pytest
 from pwcflow.errors import ImageError
 from pwcflow.pipeline import estimate_pair
 from tests.fake_estimator import FakeEstimator
+from tests.image_bytes import chunk
 from tests.image_samples import (
     AVIF,
     DEEP,
@@ -18,7 +19,6 @@ from tests.image_samples import (
     UPRIGHT,
     WIDTH,
     as_rgb,
-    chunk,
     oriented,
     read,
 )

@@ -13,7 +13,7 @@ from pwcflow.ops import FLOW_SCALE, prepare_images
 from pwcflow.weights import load_weights
 
 from .features import DEVICES
-from .test_estimator import moved_pair
+from .moving_textures import moved_pair
 
 IMAGES = Path(__file__).parents[1] / "images"
 SIZES = [(64, 64), (64, 192), (192, 128), (128, 320)]

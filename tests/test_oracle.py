@@ -13,7 +13,7 @@ from pwcflow.network import PwcNet
 from pwcflow.weights import load_weights
 
 from .features import relative_error
-from .test_estimator import moved_pair
+from .moving_textures import moved_pair
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """A run is measured on pairs that stay the same, and told to the log and to TensorBoard."""
 
-import json
 import os
 import signal
 import sys
@@ -24,20 +23,13 @@ from pwcflow.training.tensorboard import EventFile
 from pwcflow.training.trainer import train
 from pwcflow.training.validation import measure
 from tests.test_video_writer import largest_file
-from tests.training_source import ShiftedTextures, shifted_textures
+from tests.training_source import ShiftedTextures, lines, shifted_textures
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 CPU = torch.device("cpu")
 SILENT = {name: torch.zeros_like(weight) for name, weight in AlignedPwcNet().state_dict().items()}
 """Weights with which no flow is found anywhere."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """With several, oneDNN adds up gradients in an order that changes from run to run."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def fixed_sets(device):
@@ -54,10 +46,6 @@ def tiny(output, **changes):
         "validation_batches": 2,
     }  # fmt: skip
     return TrainSettings(output=output, **values | changes)
-
-
-def lines(path):
-    return [json.loads(line) for line in (path / "log.jsonl").read_text().splitlines()]
 
 
 def split(log):

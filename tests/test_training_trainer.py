@@ -1,46 +1,25 @@
 """A run learns, stops when it shall, and goes on as if it had not."""
 
-import json
 import os
 import shutil
 import signal
-import socket
 from dataclasses import replace
 
 import pytest
 import torch
-import torch.multiprocessing as mp
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from pwcflow.aligned import AlignedPwcNet, align_state
 from pwcflow.errors import OutputError, WeightsError
 from pwcflow.network import PwcNet
 from pwcflow.training import trainer as trainer_module
 from pwcflow.training.checkpoint import load_checkpoint, save_checkpoint
-from pwcflow.training.flat import flatten
 from pwcflow.training.initial import initial_weights
-from pwcflow.training.muon import FlatMuon
-from pwcflow.training.optimizer import AdamSettings, FlatAdamW
-from pwcflow.training.settings import TrainSettings
-from pwcflow.training.step import TrainingStep
 from pwcflow.training.trainer import DivergedError, train
 from pwcflow.weights import load_weights
 from tests.test_video_writer import largest_file
-from tests.training_source import (
-    ShiftedTextures,
-    fixed_textures,
-    run_and_keep_the_state,
-    shifted_textures,
-)
+from tests.training_source import ShiftedTextures, fixed_textures, lines, shifted_textures, tiny
 
-
-def tiny(output, **changes):
-    values = {"batch": 1, "height": 64, "width": 64, "steps": 3, "device": "cpu", "log_every": 1}
-    return TrainSettings(output=output, **values | changes)
-
-
-def lines(path):
-    return [json.loads(line) for line in (path / "log.jsonl").read_text().splitlines()]
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def stopping_at(step):
@@ -53,15 +32,6 @@ def stopping_at(step):
             super().load(at)
 
     return Stopping
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """With several, oneDNN adds up gradients in an order that changes from run to run."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
@@ -271,133 +241,6 @@ def test_what_cannot_be_resumed_is_said(tmp_path):
 def test_settings_that_make_no_run_are_refused(tmp_path, wrong):
     with pytest.raises(ValueError, match=r"must be|one of the two"):
         tiny(tmp_path, **wrong)
-
-
-def test_initial_flow_is_small_and_upsampled_bilinearly():
-    state = initial_weights(0)
-    assert all(torch.equal(state[name], weight) for name, weight in initial_weights(0).items())
-    assert not any(state[name].any() for name in state if name.endswith("bias"))
-    hidden = state["decoders.4.dense.2.0.weight"]
-    expected = (2 / (1.01 * hidden[0].numel())) ** 0.5
-    assert hidden.std().item() == pytest.approx(expected, rel=0.02)
-    head = state["decoders.4.flow_head.weight"]
-    expected = 0.1 * (2 / (1.01 * head[0].numel())) ** 0.5
-    assert head.std().item() == pytest.approx(expected, rel=0.05)
-    kernel = state["decoders.3.upsample_flow.weight"]
-    line = torch.tensor([0.25, 0.75, 0.75, 0.25])
-    assert torch.equal(kernel[0, 0], torch.outer(line, line))
-    assert not kernel[0, 1].any()
-
-
-def prepared_step(device="cpu", optimizer="adamw"):
-    network = AlignedPwcNet()
-    network.set_precision(torch.float16 if device == "cuda" else torch.float32).to(device)
-    settings = AdamSettings(1e-4, 1.0, 0.999)
-    muon = optimizer == "muon"
-    rule = FlatMuon.of(network, settings) if muon else FlatAdamW(flatten(network), settings)
-    rule.start(align_state(initial_weights(0)))
-    source = ShiftedTextures(device)
-    source.load(0)
-    return TrainingStep(network, source, rule)
-
-
-class Recording(TorchDispatchMode):
-    """Keeps the name of each operator, those of the backward pass included."""
-
-    def __init__(self):
-        super().__init__()
-        self.names = set()
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        self.names.add(str(function))
-        return function(*args, **(kwargs or {}))
-
-
-@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-def test_a_step_asks_the_host_for_nothing(optimizer):
-    """What makes a tensor of host memory, or a number of a tensor, cannot be captured."""
-    step = prepared_step(optimizer=optimizer)
-    with Recording() as recording:
-        step.find_gradient()
-        step.update()
-    assert any("convolution_backward" in name for name in recording.names)
-    host = ("_local_scalar_dense", "lift_fresh", "nonzero", "masked_select", "is_nonzero", "unique")
-    assert not {name for name in recording.names if any(word in name for word in host)}
-
-
-def test_processes_see_other_pairs_and_keep_equal_weights(tmp_path):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    mp.spawn(run_and_keep_the_state, (tiny(tmp_path, steps=2), 2, port), nprocs=2)
-    first, second = (torch.load(tmp_path / f"rank{rank}.pt") for rank in (0, 1))
-    for slot, tensors in first.items():
-        assert all(torch.equal(second[slot][name], tensors[name]) for name in tensors), slot
-
-    class Both:
-        """The pairs of both processes in one batch."""
-
-        def __init__(self, device, rank, world):
-            self.sources = [ShiftedTextures(device, rank, 2) for rank in (0, 1)]
-            self.batch = ShiftedTextures(device, batch=2)
-
-        def load(self, step):
-            for source in self.sources:
-                source.load(step)
-
-        def render(self):
-            a, b = (source.render() for source in self.sources)
-            self.batch.images.copy_(
-                torch.stack((a.images[0], b.images[0], a.images[1], b.images[1]))
-            )
-            self.batch.flow.copy_(torch.cat((a.flow, b.flow)))
-            self.batch.valid.fill_(1.0)
-            return self.batch
-
-    alone = tiny(tmp_path / "alone", steps=2, batch=2)
-    train(alone, Both)
-    single = load_checkpoint(alone.checkpoint_path).optimizer["first_moment"]
-    for name, moment in single.items():
-        torch.testing.assert_close(first["first_moment"][name], moment, rtol=1e-3, atol=1e-6)
-
-
-def test_processes_are_started_for_several_devices(tmp_path):
-    summary = train(tiny(tmp_path, steps=1, devices=2), shifted_textures)
-    assert (summary.outcome, summary.step, summary.pairs) == ("finished", 1, 2)
-    assert [line["pairs"] for line in lines(tmp_path)] == [2]
-    assert load_weights(summary.weights).state
-
-
-def test_an_error_in_a_process_is_told_as_in_one(tmp_path):
-    settings = tiny(tmp_path, resume=True, devices=2)
-    with pytest.raises(WeightsError, match="there is no checkpoint"):
-        train(settings, shifted_textures)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-def test_replayed_graphs_train_like_plain_calls(tmp_path, optimizer):
-    losses = []
-    for graphs in (True, False):
-        changes = {"steps": 8, "device": "cuda", "graphs": graphs, "optimizer": optimizer}
-        settings = tiny(tmp_path / str(graphs), **changes)
-        train(settings, shifted_textures)
-        losses.append([line["loss"] for line in lines(settings.output)])
-        assert all(line["skipped"] == 0 for line in lines(settings.output))
-    # Sums of float16 gradients depend on their order, which differs from run to run.
-    assert losses[0] == pytest.approx(losses[1], rel=0.05)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-def test_a_capture_changes_no_state(optimizer):
-    step = prepared_step("cuda", optimizer)
-    before = step.optimizer.state()
-    step.capture()
-    after = step.optimizer.state()
-    for slot, tensors in before.items():
-        assert all(torch.equal(after[slot][name], tensors[name]) for name in tensors), slot
-    assert not step.statistics.sums.any()
 
 
 @pytest.mark.gpu

@@ -1,5 +1,6 @@
-"""A stand-in for the renderer: smooth random textures, moved by whole pixels."""
+"""A stand-in for the renderer: smooth random textures, moved by whole pixels; and tiny runs."""
 
+import json
 import os
 from types import SimpleNamespace
 
@@ -7,6 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from pwcflow.training.ranks import joined_by_environment
+from pwcflow.training.settings import TrainSettings
 from pwcflow.training.trainer import _Run
 
 LARGEST_MOTION = 6
@@ -68,3 +70,12 @@ def run_and_keep_the_state(rank, settings, world, port):
         run = _Run(settings, shifted_textures, None, ranks)
         run.run()
     torch.save(run._optimizer.state(), settings.output / f"rank{rank}.pt")
+
+
+def tiny(output, **changes):
+    values = {"batch": 1, "height": 64, "width": 64, "steps": 3, "device": "cpu", "log_every": 1}
+    return TrainSettings(output=output, **values | changes)
+
+
+def lines(path):
+    return [json.loads(line) for line in (path / "log.jsonl").read_text().splitlines()]

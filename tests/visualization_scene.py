@@ -13,6 +13,7 @@ from pwcflow.visualization import STYLES, Look, Scene, draw
 PICTURES = Path(__file__).with_name("pictures")
 HEIGHT, WIDTH = 54, 72
 SCALE_PX = 10.0
+WITH_LEGEND = [name for name, style in STYLES.items() if style.key]
 
 
 def rotation(degrees):
@@ -48,6 +49,29 @@ def small_picture(style):
     """The picture of a style, without a legend: letters differ between versions of OpenCV."""
     legend = None if STYLES[style].key is None else "none"
     return draw(small_scene(), Look(style=style, legend=legend), SCALE_PX)
+
+
+def scene_of(flow, level=100):
+    """A scene with all parts, of a flow (H, W, 2): gray frames, no error, no occlusion."""
+    flow = np.asarray(flow, np.float32)
+    frame = np.full((*flow.shape[:2], 3), level, np.uint8)
+    return Scene(flow=flow, frame=frame, second=frame, truth=flow, backward=-flow)
+
+
+def constant(u, v, height=8, width=10):
+    return np.broadcast_to(np.float32([u, v]), (height, width, 2)).copy()
+
+
+def show(style, flow, scale=10.0, level=100, **options):
+    if style in WITH_LEGEND:
+        options.setdefault("legend", "none")
+    return draw(scene_of(flow, level), Look(style=style, **options), scale)
+
+
+def only_color(image):
+    colors = np.unique(image.reshape(-1, 3), axis=0)
+    assert len(colors) == 1
+    return colors[0].tolist()
 
 
 if __name__ == "__main__":

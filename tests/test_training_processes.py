@@ -1,0 +1,70 @@
+"""Several processes train one network: other pairs, equal weights, errors told once."""
+
+import socket
+
+import pytest
+import torch
+import torch.multiprocessing as mp
+
+from pwcflow.errors import WeightsError
+from pwcflow.training.checkpoint import load_checkpoint
+from pwcflow.training.trainer import train
+from pwcflow.weights import load_weights
+from tests.training_source import (
+    ShiftedTextures,
+    lines,
+    run_and_keep_the_state,
+    shifted_textures,
+    tiny,
+)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def test_processes_see_other_pairs_and_keep_equal_weights(tmp_path):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    mp.spawn(run_and_keep_the_state, (tiny(tmp_path, steps=2), 2, port), nprocs=2)
+    first, second = (torch.load(tmp_path / f"rank{rank}.pt") for rank in (0, 1))
+    for slot, tensors in first.items():
+        assert all(torch.equal(second[slot][name], tensors[name]) for name in tensors), slot
+
+    class Both:
+        """The pairs of both processes in one batch."""
+
+        def __init__(self, device, rank, world):
+            self.sources = [ShiftedTextures(device, rank, 2) for rank in (0, 1)]
+            self.batch = ShiftedTextures(device, batch=2)
+
+        def load(self, step):
+            for source in self.sources:
+                source.load(step)
+
+        def render(self):
+            a, b = (source.render() for source in self.sources)
+            self.batch.images.copy_(
+                torch.stack((a.images[0], b.images[0], a.images[1], b.images[1]))
+            )
+            self.batch.flow.copy_(torch.cat((a.flow, b.flow)))
+            self.batch.valid.fill_(1.0)
+            return self.batch
+
+    alone = tiny(tmp_path / "alone", steps=2, batch=2)
+    train(alone, Both)
+    single = load_checkpoint(alone.checkpoint_path).optimizer["first_moment"]
+    for name, moment in single.items():
+        torch.testing.assert_close(first["first_moment"][name], moment, rtol=1e-3, atol=1e-6)
+
+
+def test_processes_are_started_for_several_devices(tmp_path):
+    summary = train(tiny(tmp_path, steps=1, devices=2), shifted_textures)
+    assert (summary.outcome, summary.step, summary.pairs) == ("finished", 1, 2)
+    assert [line["pairs"] for line in lines(tmp_path)] == [2]
+    assert load_weights(summary.weights).state
+
+
+def test_an_error_in_a_process_is_told_as_in_one(tmp_path):
+    settings = tiny(tmp_path, resume=True, devices=2)
+    with pytest.raises(WeightsError, match="there is no checkpoint"):
+        train(settings, shifted_textures)

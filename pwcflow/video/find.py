@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pwcflow.errors import VideoError, reason_of
 from pwcflow.image_file import IMAGE_SUFFIXES
-from pwcflow.video import STDIN, is_frame, natural_key, natural_path_key, open_frames
+from pwcflow.video import STDIN, frames_in, natural_key, natural_path_key, open_frames
 from pwcflow.video.camera import camera_number
-from pwcflow.video.frame_files import is_pattern
+from pwcflow.video.frame_files import is_frame, is_pattern
 
 VIDEO_INPUT_SUFFIXES = {
     ".3g2", ".3gp", ".asf", ".avi", ".divx", ".dv", ".flv", ".gif", ".m1v", ".m2ts", ".m2v", ".m4v",
@@ -84,11 +84,11 @@ def files_of(video: Path) -> list[Path] | None:
     Of a pattern with `%04d` it is all the images beside them.
     """
     if video.is_dir():
-        return sorted(filter(is_frame, video.iterdir()), key=natural_key)
+        return frames_in(video)
     if not _exists(video) and has_magic(str(video)):
         return sorted(filter(is_frame, _matches(str(video))), key=natural_path_key)
     if not _exists(video) and is_pattern(video):
-        return sorted(filter(is_frame, video.parent.iterdir()), key=natural_key)
+        return frames_in(video.parent)
     return None if video == STDIN or _is_camera(video) else [video]
 
 

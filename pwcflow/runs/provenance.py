@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -116,10 +116,14 @@ def recorded_suffix(record: Record | None) -> str:
     return suffix if suffix in FLOW_SUFFIXES else DEFAULT_SUFFIX
 
 
-def provenance_of_flow(path: Path) -> dict[str, Any]:
+ReadRecord: TypeAlias = Callable[[Path], Record | None]
+"""`read_record`, or what keeps the record that it returned."""
+
+
+def provenance_of_flow(path: Path, read: ReadRecord = read_record) -> dict[str, Any]:
     """Return what the record beside a flow file of a run tells of this one; nothing without one."""
     try:
-        record = read_record(path.parent)
+        record = read(path.parent)
     except OutputError:
         return {}
     number = number_of(path)

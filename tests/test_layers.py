@@ -12,7 +12,7 @@ import pwcflow
 PACKAGE = Path(pwcflow.__file__).parent
 # From the ground up: a module imports only from the lines above its own.
 LAYERS = [
-    {"errors", "frame_selection", "opencv_log", "progress"},
+    {"counted", "errors", "frame_selection", "opencv_log", "progress"},
     {"atomic_file", "cuda_kernels", "cudnn", "device", "exr_header", "openexr_log"},
     {"image_file", "warp"},
     {"ops"},
@@ -28,9 +28,9 @@ LAYERS = [
     {"__main__", "__init__"},
 ]
 TORCH_FREE = {
-    "__init__", "atomic_file", "cli", "color", "errors", "evaluation", "exr_header", "flow_file",
-    "frame_selection", "image_file", "opencv_log", "openexr_log", "outputs", "overlap", "pipeline",
-    "progress", "runs", "video", "video_writer", "viewer", "visualization",
+    "__init__", "atomic_file", "cli", "color", "counted", "errors", "evaluation", "exr_header",
+    "flow_file", "frame_selection", "image_file", "opencv_log", "openexr_log", "outputs", "overlap",
+    "pipeline", "progress", "runs", "video", "video_writer", "viewer", "visualization",
 }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from pwcflow.bench.run import BenchResult
 from pwcflow.bench.timing import Times
 from pwcflow.bench.video import Stage, VideoCost
 from pwcflow.bench.volumes import VolumeCost
+from pwcflow.counted import counted
 
 NOTHING = "-"
 
@@ -25,10 +26,10 @@ _STAGE_HEADER = ("stage", "mean", "p50", "p95", "per second")
 def lines_of(result: BenchResult) -> list[str]:
     """Return the tables, line by line."""
     machine = result.machine
-    where = machine["gpu"] or f"CPU, {_count(machine['cpu_threads'], 'thread')}"
+    where = machine["gpu"] or f"CPU, {counted(machine['cpu_threads'], 'thread')}"
     lines = [
         f"{where}, torch {machine['torch']}, {result.precision}, weights {result.weights}, "
-        f"{_count(result.repeats, 'call')} each",
+        f"{counted(result.repeats, 'call')} each",
         "",
         "A pair of images, in ms: the network alone; the whole, from numpy images to numpy flow.",
         *table(_PAIR_HEADER, [_pair_row(*row) for row in result.pairs]),
@@ -176,7 +177,3 @@ def _stage_row(name: str, stage: Stage) -> tuple[str, ...]:
 
 def _figures(times: Times) -> tuple[str, str]:
     return figure(times.p50), figure(times.p95)
-
-
-def _count(number: object, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -7,6 +7,7 @@ import typer
 
 from pwcflow.cli.console import friendly_errors, tell
 from pwcflow.cli.options import JsonOption, QuietOption, positive
+from pwcflow.counted import counted
 
 if TYPE_CHECKING:
     from pwcflow.flow_file import Direction
@@ -100,8 +101,8 @@ def convert(
             summary = convert_file(
                 source, output, bound=bound, direction=chosen, overwrite=overwrite
             )
-        flows = "1 flow" if summary["flows"] == 1 else f"{summary['flows']} flows"
+        flows = counted(summary["flows"], "flow")
         lost = summary["lost_pixels"]
-        pixels = "1 pixel" if lost == 1 else f"{lost} pixels"
-        told = f"{output}: {flows}" + (f", {pixels} beyond what it holds" if lost else "")
+        beyond = f", {counted(lost, 'pixel')} beyond what it holds" if lost else ""
+        told = f"{output}: {flows}{beyond}"
         tell(told, summary, quiet=quiet, as_json=as_json)

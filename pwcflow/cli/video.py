@@ -40,6 +40,7 @@ from pwcflow.cli.selection import (
     StepOption,
     frame_selection,
 )
+from pwcflow.counted import counted
 from pwcflow.errors import OutputError
 
 VIDEO_EXAMPLES = """\b
@@ -228,8 +229,7 @@ def video(
             load, videos, outputs, selection=selection, find_maker=find, progress=not quiet
         )
         counts = ", ".join(f"{summary[name]} {name}" for name in ("done", "skipped", "failed"))
-        number = summary["videos"]
-        told = f"{outputs}: {number} {'video' if number == 1 else 'videos'}, {counts}"
+        told = f"{outputs}: {counted(summary['videos'], 'video')}, {counts}"
         tell(told, summary, quiet=quiet, as_json=as_json)
         fail_for([one["reason"] for one in summary["results"] if one["outcome"] == "failed"])
 
@@ -273,6 +273,6 @@ def _folders(
 
 def _video_told(summary: dict[str, Any], outputs: object) -> str:
     size = f"{summary['width']} x {summary['height']} pixels"
-    flows = "1 flow" if summary["flows"] == 1 else f"{summary['flows']} flows"
+    flows = counted(summary["flows"], "flow")
     before = ", complete before" if summary["outcome"] == "skipped" else ""
     return f"{outputs}: {flows} of {size}{scale_told(summary)}{before}"

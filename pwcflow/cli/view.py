@@ -8,6 +8,7 @@ import typer
 from pwcflow.cli.console import friendly_errors, tell
 from pwcflow.cli.convert import BoundOption
 from pwcflow.cli.options import JsonOption, QuietOption, positive
+from pwcflow.counted import counted
 from pwcflow.errors import PwcFlowError
 
 VIEW_EXAMPLES = """\b
@@ -105,7 +106,7 @@ def view(
             bound=bound,
             progress=not quiet,
         )
-        flows = "1 flow" if summary["flows"] == 1 else f"{summary['flows']} flows"
+        flows = counted(summary["flows"], "flow")
         told = f"{output}: {flows}{_pictures(summary)}, {summary['bytes'] / 1e6:.1f} MB"
         told += f", vectors to {summary['precision_px']:.2g} px"
         tell(

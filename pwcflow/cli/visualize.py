@@ -22,6 +22,7 @@ from pwcflow.cli.look import (
     scale_told,
 )
 from pwcflow.cli.options import JsonOption, QuietOption, positive
+from pwcflow.counted import counted
 
 VISUALIZE_EXAMPLES = """\b
 Examples:
@@ -152,7 +153,7 @@ def visualize(
             )
         else:
             summary = visualize_file(source, output, max_flow=max_flow, look=look, beside=beside)
-        images = "1 image" if summary["images"] == 1 else f"{summary['images']} images"
+        images = counted(summary["images"], "image")
         rate = f" at {summary['fps']:g} frames per second" if as_video else ""
         told = f"{output}: {images}{rate}{scale_told(summary)}"
         tell(told, summary, quiet=quiet, as_json=as_json)

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from pwcflow.color.code import MIDDLEBURY, ColorCode
 from pwcflow.color.palette import COLORS, STEPS, PaletteName, palette
-from pwcflow.color.vectors import UNITS_PER_PX, largest_magnitude, row_blocks, vectors_of
+from pwcflow.color.scale import scale_of
+from pwcflow.color.vectors import UNITS_PER_PX, row_blocks, vectors_of
 from pwcflow.flow_file import Flow, Mask
 
 _DARKENED = 0.75
@@ -94,7 +95,7 @@ def _checked_scale(flow: Flow, max_magnitude_px: float | None, code: ColorCode) 
     if flow.ndim != 3 or flow.shape[2] != 2:
         raise ValueError(f"a flow is (H, W, 2), but {flow.shape = }")
     if max_magnitude_px is None:
-        max_magnitude_px = max(largest_magnitude(flow), code.smallest_scale_px)
+        max_magnitude_px = scale_of(flow, code.smallest_scale_px)
     if not code.noise_floor_px < max_magnitude_px < np.inf:
         raise ValueError(
             f"the scale must be a positive number above the noise floor, but {max_magnitude_px = }"

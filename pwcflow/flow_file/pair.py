@@ -24,7 +24,7 @@ from pwcflow.flow_file import png
 from pwcflow.flow_file.checks import cut_short, damaged
 from pwcflow.flow_file.field import Flow, known_pixels
 from pwcflow.image_file import read_image
-from pwcflow.opencv_log import quiet_encoding
+from pwcflow.image_file.opencv import encode
 
 KIND = "pair of 8-bit pictures"
 JPEG_SUFFIXES = (".jpg", ".jpeg")
@@ -207,17 +207,13 @@ def _read_gray(path: Path) -> npt.NDArray[np.uint8]:
 def _encoded(path: Path, gray: npt.NDArray[np.uint8]) -> bytes:
     suffix = path.suffix.lower()
     options = [cv2.IMWRITE_JPEG_QUALITY, _JPEG_QUALITY] if suffix in JPEG_SUFFIXES else []
-    with quiet_encoding():
-        try:
-            done, data = cv2.imencode(suffix, np.ascontiguousarray(gray), options)
-        except cv2.error:
-            done = False
-    if not done:
+    data = encode(suffix, np.ascontiguousarray(gray), options)
+    if data is None:
         raise OutputError(
             f"cannot write {path}: {suffix} cannot hold {gray.shape[1]} x {gray.shape[0]} pixels; "
             "use .npz"
         )
-    return data.tobytes()
+    return data
 
 
 def _with_bound(data: bytes, bound: str) -> bytes:

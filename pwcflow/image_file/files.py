@@ -21,7 +21,7 @@ from pwcflow.image_file.animation import picture_count
 from pwcflow.image_file.damage import check_layout, check_tiff_page
 from pwcflow.image_file.exif import orientation_of, upright
 from pwcflow.image_file.floats import displayed, from_0_to_1, rgb_of
-from pwcflow.image_file.opencv import Decoded, decode_rgb
+from pwcflow.image_file.opencv import Decoded, decode_rgb, encode
 from pwcflow.image_file.tiff_pixels import decode_tiff
 from pwcflow.opencv_log import quiet_decoding
 
@@ -145,19 +145,15 @@ def write_image(path: str | Path, image: Image) -> None:
     if image.dtype != np.uint8 and not (image.dtype == np.uint16 and suffix in _16_BIT_SUFFIXES):
         raise ValueError(f"a {suffix} image cannot hold {image.dtype}")
     height, width = image.shape[:2]
-    encoded = None
     with quiet_decoding():
-        try:
-            done, encoded = cv2.imencode(suffix, cv2.cvtColor(image, cv2.COLOR_RGB2BGR))
-        except cv2.error:
-            done = False
-    if not done or encoded is None:
+        encoded = encode(suffix, cv2.cvtColor(image, cv2.COLOR_RGB2BGR))
+    if encoded is None:
         raise OutputError(
             f"cannot write {path}: {suffix} cannot hold an image of {width} x {height} pixels; "
             "use .png"
         )
     with replacing(path) as temporary:
-        temporary.write_bytes(encoded.data)
+        temporary.write_bytes(encoded)
 
 
 def check_image_suffix(path: Path) -> str:

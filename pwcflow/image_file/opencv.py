@@ -1,5 +1,6 @@
-"""OpenCV's image decoder, in silence, and without the pixels that it makes up."""
+"""OpenCV's image codecs, in silence: decoded without the pixels that it makes up, and encoded."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -8,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pwcflow.image_file.damage import check_complaints
-from pwcflow.opencv_log import quiet_decoding
+from pwcflow.opencv_log import quiet_decoding, quiet_encoding
 
 Decoded: TypeAlias = npt.NDArray[np.integer[Any] | np.floating[Any]]
 """An image of some number of channels and some type."""
@@ -41,3 +42,19 @@ def decode_rgb(path: Path, data: bytes, flags: int) -> Decoded | None:
     if image.dtype not in (np.uint8, np.uint16, np.float32):  # of which it swaps no channels
         return image[..., ::-1]
     return cast(Decoded, cv2.cvtColor(image, cv2.COLOR_BGR2RGB))
+
+
+def encode(suffix: str, image: npt.NDArray[Any], options: Sequence[int] = ()) -> bytes | None:
+    """Return an image, with channels in OpenCV's order, as a file's bytes; None where it cannot.
+
+    Args:
+        suffix: chooses the format.
+        image: (H, W, 3) BGR, or (H, W) gray.
+        options: for OpenCV.
+    """
+    with quiet_encoding():
+        try:
+            done, data = cv2.imencode(suffix, image, options)
+        except cv2.error:
+            return None
+    return data.tobytes() if done else None

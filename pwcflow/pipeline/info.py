@@ -8,18 +8,22 @@ from typing import Any
 import numpy as np
 
 from pwcflow.flow_file import Direction, kind_of, known_pixels, pair, read_flow, read_metadata
-from pwcflow.runs.provenance import provenance_of_flow
+from pwcflow.runs.provenance import ReadRecord, provenance_of_flow, read_record
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _DIGITS_OF_A_HASH = 8
 
 
-def describe(path: Path, *, bound: float | None = None) -> dict[str, Any]:
+def describe(
+    path: Path, *, bound: float | None = None, read: ReadRecord = read_record
+) -> dict[str, Any]:
     """Return the kind, size and range of a flow file, for a person or `--json`.
 
     Args:
         path: the flow file, or the u half of a pair of 8-bit pictures.
         bound: the motion in pixels that is white in a pair which does not record it.
+        read: reads the record beside the flow; of many flows in a folder it need not do so for
+            each.
 
     Returns:
         "file", "kind", "bytes", "width" and "height" in pixels, "unit" (always "px"), "directions"
@@ -52,7 +56,7 @@ def describe(path: Path, *, bound: float | None = None) -> dict[str, Any]:
         "v": _range(vectors[:, 1]),
         "magnitude": _range(np.hypot(*vectors.T), mean=True),
         "bound": (kind.bound or bound) if is_pair else None,
-        "metadata": read_metadata(path) or provenance_of_flow(path),
+        "metadata": read_metadata(path) or provenance_of_flow(path, read),
     }
 
 

@@ -1,6 +1,6 @@
 """What is told in the end, of a pair and of a video alike."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +22,9 @@ def provenance(estimator: "FlowEstimator") -> Summary:
     }
 
 
-def shown(viz: object) -> Summary:
+def shown(viz: Mapping[str, Any] | None) -> Summary:
     """Return how flows are shown, of the settings of a picture or video; Nones without one."""
-    settings = viz if isinstance(viz, dict) else {}
+    settings = viz or {}
     return {name: settings.get(name) for name in ("style", "scale")}
 
 

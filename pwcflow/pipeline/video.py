@@ -169,7 +169,7 @@ def _two_or_more(source: FrameSource) -> tuple[tuple[int, int], Iterator[Image]]
 def _summary_of(record: Record, *, shows: bool) -> Summary:
     """Return the summary of what was complete before, with or without its colour video."""
     viz, weights = record.get("viz") if shows else None, record["weights"]
-    scale = viz.get("max_flow_px") if isinstance(viz, dict) else None
+    scale = viz.get("max_flow_px") if viz else None
     return {
         "outcome": "skipped",
         "reason": "it is complete",

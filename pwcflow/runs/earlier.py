@@ -53,7 +53,7 @@ class EarlierRun:
         viz, asked = self.record.get("viz"), self.outputs.viz_settings()
         if asked is not None:
             # as much as is asked for, and no more: an option of before may be left out now
-            before = viz.items() if isinstance(viz, dict) else ()
+            before = viz.items() if viz else ()
             same = {name: value for name, value in before if name not in MADE_OF_VIZ} == asked
             if not same or not self._shows_all():
                 return False
@@ -67,7 +67,7 @@ class EarlierRun:
         assert self.record, "asked for with one"
         assert self.outputs.viz, "asked for one"
         flows, fps = self.record.get("flows"), self.record["viz"].get("fps")
-        if not isinstance(flows, int) or not isinstance(fps, (int, float)) or not fps > 0:
+        if flows is None or fps is None:
             return False
         return shows_all(self.outputs.viz, flows, fps)
 

@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
@@ -29,7 +29,7 @@ DIRECTION = "forward: from each frame to the next"
 UNITS = "pixels, u to the right, v down"
 
 Record: TypeAlias = Mapping[str, Any]
-"""What a `pwcflow.json` holds."""
+"""What a `pwcflow.json` holds: fields may be missing, but are of the type that `is_record` asks."""
 
 
 class Maker(Protocol):
@@ -116,10 +116,14 @@ def recorded_suffix(record: Record | None) -> str:
     return suffix if suffix in FLOW_SUFFIXES else DEFAULT_SUFFIX
 
 
-def provenance_of_flow(path: Path) -> dict[str, Any]:
+ReadRecord: TypeAlias = Callable[[Path], Record | None]
+"""`read_record`, or what keeps the record that it returned."""
+
+
+def provenance_of_flow(path: Path, read: ReadRecord = read_record) -> dict[str, Any]:
     """Return what the record beside a flow file of a run tells of this one; nothing without one."""
     try:
-        record = read_record(path.parent)
+        record = read(path.parent)
     except OutputError:
         return {}
     number = number_of(path)
@@ -129,11 +133,11 @@ def provenance_of_flow(path: Path) -> dict[str, Any]:
         return {}
     facts: dict[str, Any] = {"pwcflow": record.get("pwcflow")}
     for name, every in (("frames", "frame_numbers"), ("timestamps_s", "timestamps_s")):
-        values = record.get(every)
-        if isinstance(values, list) and len(values) > number + 1:
+        values = record.get(every) or ()
+        if len(values) > number + 1:
             facts[name] = values[number : number + 2]
     facts |= {name: record.get(name) for name in ("direction", "units", "precision", "device")}
-    facts |= {"input": _part(record, "input").get("path"), "weights": _part(record, "weights")}
+    facts |= {"input": record.get("input", {}).get("path"), "weights": record.get("weights", {})}
     return {name: value for name, value in facts.items() if value is not None}
 
 
@@ -147,9 +151,10 @@ def difference(record: Record, video: Record, maker: Maker | None) -> str | None
         video: the input of the one to come, from `input_of`.
         maker: what is to compute it; when None, only the inputs are compared.
     """
-    before = _part(record, "input")
-    if _part(before, "settings") != video["settings"]:
-        return f"with {_shown(_part(before, 'settings'))}, now with {_shown(video['settings'])}"
+    before = record.get("input", {})
+    settings = before.get("settings", {})
+    if settings != video["settings"]:
+        return f"with {_shown(settings)}, now with {_shown(video['settings'])}"
     if video["fingerprint"] is None:
         return f"already, and {video['path']} cannot be gone on with"
     if before.get("fingerprint") != video["fingerprint"]:
@@ -158,7 +163,7 @@ def difference(record: Record, video: Record, maker: Maker | None) -> str | None
         return f"of another input, {before.get('path')}"
     if maker is None:
         return None
-    weights = _part(record, "weights")
+    weights = record.get("weights", {})
     if weights.get("sha256") != maker.weights.sha256:
         return f"with the weights {weights.get('name')}, now {maker.weights.name}" + (
             f" of SHA-256 {str(weights.get('sha256'))[:12]}, now {maker.weights.sha256[:12]}"
@@ -238,11 +243,6 @@ class RunRecord:
             "device": ", ".join(self.devices),
             "viz": self.viz,
         }
-
-
-def _part(record: Record, name: str) -> Record:
-    part = record.get(name)
-    return part if isinstance(part, dict) else {}
 
 
 def _shown(settings: Record) -> str:

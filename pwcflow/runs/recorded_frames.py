@@ -42,7 +42,7 @@ def recorded_frames(flow_files: Sequence[Path]) -> RecordedFrames:
         return RecordedFrames(why_none=f"there is no {RECORD_NAME} beside the flows")
     if any(frame_number_of(path) is None for path in flow_files):
         return RecordedFrames(why_none=f"{folder / RECORD_NAME} is of other flows")
-    times = _times_of(record)
+    times = tuple(map(float, record.get("timestamps_s") or ()))
     known = RecordedFrames(is_of_these=True, times=times, fps=_rate_of(times))
     try:
         path, open_them = _source_of(record)
@@ -65,13 +65,13 @@ def _source_of(record: Record) -> tuple[str, OpenFrames]:
     Raises:
         VideoError: they are not there, not what they were, or the record does not tell.
     """
-    told = record.get("input")
-    if not isinstance(told, dict) or not isinstance(told.get("path"), str):
+    told = record.get("input", {})
+    if "path" not in told:
         raise VideoError(f"{RECORD_NAME} does not tell of which frames the flows are")
     path, settings = told["path"], told.get("settings")
     if told.get("fingerprint") is None:
         raise VideoError(f"the frames came from {path}, which is no file")
-    if not isinstance(settings, dict):
+    if settings is None:
         raise VideoError(f"{RECORD_NAME} does not tell which frames of {path} were taken")
     if input_of(Path(path), settings)["fingerprint"] != told["fingerprint"]:
         raise VideoError(f"{path} has changed since")
@@ -80,16 +80,6 @@ def _source_of(record: Record) -> tuple[str, OpenFrames]:
     except ValueError as error:
         raise VideoError(f"{RECORD_NAME} tells {error}") from error
     return path, lambda: open_frames(Path(path), selection)
-
-
-def _times_of(record: Record) -> tuple[float, ...]:
-    times = record.get("timestamps_s")
-    if not isinstance(times, list) or not all(isinstance(time, (int, float)) for time in times):
-        return ()
-    try:
-        return tuple(map(float, times))
-    except OverflowError:  # JSON has whole numbers of any length
-        return ()
 
 
 def _rate_of(times: Sequence[float]) -> float | None:

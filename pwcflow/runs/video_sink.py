@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 
 from pwcflow.color.scale import RunningScale
+from pwcflow.counted import counted
 from pwcflow.errors import OutputError, VideoError, reason_of
 from pwcflow.flow_file import Flow, read_flow, write_flow
 from pwcflow.image_file import Image
@@ -155,8 +156,7 @@ class VideoSink(AbstractContextManager["VideoSink"]):
         """Return what there is on disk, for the end of a sentence."""
         if self.flows == 0:
             return "nothing was written"
-        flows = "1 flow" if self.flows == 1 else f"{self.flows} flows"
-        return f"kept what comes before: {flows} in {self._outputs}"
+        return f"kept what comes before: {counted(self.flows, 'flow')} in {self._outputs}"
 
     def kept_for_later(self) -> str:
         """Return what there is on disk, and what can be done with it."""

@@ -1,17 +1,9 @@
 """Frames of videos, folders, patterns, stacks, cameras and standard input, one at a time."""
 
-from pwcflow.video.open import (
-    DEFAULT_FPS,
-    HIGHEST_FPS,
-    STDIN,
-    FrameSource,
-    count_frames,
-    is_frame,
-    natural_key,
-    natural_path_key,
-    open_frames,
-    opencv_name,
-)
+from pwcflow.video.encoded import HIGHEST_FPS, opencv_name
+from pwcflow.video.frame_files import frames_in, natural_key, natural_path_key
+from pwcflow.video.open import STDIN, count_frames, open_frames
+from pwcflow.video.source import DEFAULT_FPS, FrameSource
 
 __all__ = [
     "DEFAULT_FPS",
@@ -19,7 +11,7 @@ __all__ = [
     "STDIN",
     "FrameSource",
     "count_frames",
-    "is_frame",
+    "frames_in",
     "natural_key",
     "natural_path_key",
     "open_frames",

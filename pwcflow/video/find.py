@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pwcflow.errors import VideoError, reason_of
 from pwcflow.image_file import IMAGE_SUFFIXES
-from pwcflow.video import STDIN, is_frame, natural_key, natural_path_key, open_frames
+from pwcflow.video import STDIN, frames_in, natural_key, natural_path_key, open_frames
 from pwcflow.video.camera import camera_number
-from pwcflow.video.frame_files import is_pattern
+from pwcflow.video.frame_files import is_frame, is_pattern
 
 VIDEO_INPUT_SUFFIXES = {
     ".3g2", ".3gp", ".asf", ".avi", ".divx", ".dv", ".flv", ".gif", ".m1v", ".m2ts", ".m2v", ".m4v",
@@ -41,7 +41,7 @@ def single_video(inputs: Sequence[str], lists: Sequence[Path]) -> Path | None:
     path = Path(text)
     if not _exists(path) and (text.startswith("@") or _stands_for_videos(text)):
         return None
-    return None if path.is_dir() and not _is_one_video(path) else path
+    return None if path.is_dir() and not _is_one_video(_entries(path)) else path
 
 
 def find_videos(
@@ -84,11 +84,11 @@ def files_of(video: Path) -> list[Path] | None:
     Of a pattern with `%04d` it is all the images beside them.
     """
     if video.is_dir():
-        return sorted(filter(is_frame, video.iterdir()), key=natural_key)
+        return frames_in(video)
     if not _exists(video) and has_magic(str(video)):
         return sorted(filter(is_frame, _matches(str(video))), key=natural_path_key)
     if not _exists(video) and is_pattern(video):
-        return sorted(filter(is_frame, video.parent.iterdir()), key=natural_key)
+        return frames_in(video.parent)
     return None if video == STDIN or _is_camera(video) else [video]
 
 
@@ -162,7 +162,7 @@ def _videos_of(text: str, skipped: set[str]) -> Iterator[tuple[Path, Path]]:
     for match in sorted(_matches(text), key=natural_path_key):
         if not (match.is_dir() or any_suffix or _is_video(match)) or _lies_in(match, skipped):
             continue
-        if match.is_dir() and not _is_one_video(match) and "**" in text:
+        if "**" in text and match.is_dir() and not _is_one_video(_entries(match)):
             continue  # its videos match by themselves
         for video in _below(match, root, skipped, given=False):
             nothing = False
@@ -176,7 +176,7 @@ def _below(
 ) -> Iterator[tuple[Path, Path]]:
     if not path.is_dir():
         yield path, root
-    elif _is_one_video(path):
+    elif _is_one_video(_entries(path)):
         yield path, Path(os.path.normpath(path.absolute())).parent if path == root else root
     else:
         if _lies_in(path, skipped):
@@ -197,10 +197,11 @@ def _walk(folder: Path, skipped: set[str], parents: set[str]) -> Iterator[Path]:
     real = os.path.realpath(folder)
     if _lies_in(folder, skipped) or real in parents:  # results, or a link that leads back
         return
-    one_video = _is_one_video(folder)
+    entries = _entries(folder)
+    one_video = _is_one_video(entries)
     if one_video:
         yield folder
-    for entry in sorted(_entries(folder), key=natural_key):
+    for entry in sorted(entries, key=natural_key):
         if entry.name.startswith("."):
             continue
         if entry.is_dir():
@@ -214,12 +215,11 @@ def _lies_in(path: Path, folders: set[str]) -> bool:
     return any(str(folder) in folders for folder in (real, *real.parents))
 
 
-def _is_one_video(folder: Path) -> bool:
-    """Return whether a folder holds the frames of a video: more images than videos.
+def _is_one_video(entries: list[Path]) -> bool:
+    """Return whether a folder with these entries is a video's frames: more images than videos.
 
     Neither does a picture make a collection of videos one, nor a video that was made of frames.
     """
-    entries = _entries(folder)
     images = sum(map(is_frame, entries))
     return images > 0 and images > sum(map(_is_video, entries))
 

@@ -74,7 +74,7 @@ class Animation(FrameSource):
 
 def folder_source(path: Path, selection: FrameSelection) -> FrameSource:
     """Return the images of a folder in natural order; other files and sub-folders are ignored."""
-    files = sorted(filter(is_frame, path.iterdir()), key=natural_key)
+    files = frames_in(path)
     if not files:
         raise VideoError(
             f"{path} holds no images; a folder of frames needs files named "
@@ -130,6 +130,11 @@ def is_frame(path: Path) -> bool:
     """Return whether a file is one of those that a folder of frames consists of."""
     visible = not path.name.startswith(".")  # copies from a Mac bring "._frame1.png" along
     return visible and path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()
+
+
+def frames_in(folder: Path) -> list[Path]:
+    """Return the files that a folder of frames consists of, in natural order."""
+    return sorted(filter(is_frame, folder.iterdir()), key=natural_key)
 
 
 def natural_key(path: Path) -> tuple[list[str | int], str]:

@@ -18,35 +18,19 @@ from pwcflow.frame_selection import ALL_FRAMES, FrameSelection
 from pwcflow.image_file import IMAGE_SUFFIXES
 from pwcflow.image_file.animation import picture_count
 from pwcflow.video.camera import Camera, camera_number
-from pwcflow.video.encoded import HIGHEST_FPS, opencv_name, why_not_a_video
+from pwcflow.video.encoded import why_not_a_video
 from pwcflow.video.frame_files import (
     Animation,
     folder_source,
     is_animation,
-    is_frame,
     is_pattern,
-    natural_key,
-    natural_path_key,
     pages_source,
     pattern_source,
 )
 from pwcflow.video.opencv import OpencvVideo
 from pwcflow.video.pyav import PyavVideo, pyav_is_here
-from pwcflow.video.source import DEFAULT_FPS, FrameSource
+from pwcflow.video.source import FrameSource
 from pwcflow.video.stream import Pipe, stream_source
-
-__all__ = [
-    "DEFAULT_FPS",
-    "HIGHEST_FPS",
-    "STDIN",
-    "FrameSource",
-    "count_frames",
-    "is_frame",
-    "natural_key",
-    "natural_path_key",
-    "open_frames",
-    "opencv_name",
-]
 
 STDIN = Path("-")
 """Stands for standard input."""

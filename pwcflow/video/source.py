@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pwcflow.counted import counted
 from pwcflow.errors import VideoError
 from pwcflow.frame_selection import ALL_FRAMES, FrameSelection, reached, shown
 from pwcflow.image_file import Image
@@ -154,7 +155,7 @@ class FrameSource(AbstractContextManager["FrameSource"], ABC):
         if len(self.numbers) > 1 or (self.numbers and self._seen == 1 and not self._ended):
             return
         start, end = self.selection.start, self.selection.end
-        has = "1 frame" if self._seen == 1 else f"{self._seen} frames"
+        has = counted(self._seen, "frame")
         last = "" if self._last_seconds is None else f", the last at {self._last_seconds:.3f} s"
         if self.numbers:
             raise VideoError(

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pwcflow.atomic_file import replacing
+from pwcflow.counted import counted
 from pwcflow.errors import OutputError
 from pwcflow.image_file.animation import gif_pictures, webp_durations_ms
 from pwcflow.opencv_log import quiet_encoding
@@ -76,11 +77,10 @@ class ColorAnimationWriter(ColorWriter):
             )
         most = max(_MOST_PIXELS // (height * width), 1)
         if frames is not None and frames > most:
-            takes = "1 frame" if most == 1 else f"{most} frames"
             less = "give --end or --step for fewer, --max-side for smaller ones, or"
             raise OutputError(
                 f"cannot write {self.path}: an animation of {width} x {height} pixels takes "
-                f"{takes} at most, and there are {frames}; "
+                f"{counted(most, 'frame')} at most, and there are {frames}; "
                 f"{less if self._selectable else 'choose'} a video such as .mp4"
             )
 

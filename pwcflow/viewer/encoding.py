@@ -16,7 +16,7 @@ import numpy.typing as npt
 from pwcflow.errors import ImageError
 from pwcflow.flow_file import Flow, known_pixels
 from pwcflow.image_file import Image, eight_bits
-from pwcflow.opencv_log import quiet_encoding
+from pwcflow.image_file.opencv import encode
 
 _STEPS_PER_SCALE = 512
 """So many steps are the scale at least: then rounding changes no colour by more than 2 levels."""
@@ -77,18 +77,13 @@ def encode_picture(image: Image, name: str) -> bytes:
         ImageError: WebP cannot hold its size; the message names `name`.
     """
     bgr = cv2.cvtColor(eight_bits(image), cv2.COLOR_RGB2BGR)
-    options = [cv2.IMWRITE_WEBP_QUALITY, _WEBP_QUALITY]
-    with quiet_encoding():
-        try:
-            done, data = cv2.imencode(".webp", bgr, options)
-        except cv2.error:
-            done = False
-    if not done:
+    data = encode(".webp", bgr, [cv2.IMWRITE_WEBP_QUALITY, _WEBP_QUALITY])
+    if data is None:
         raise ImageError(
             f"{name}: a picture of {image.shape[1]} x {image.shape[0]} pixels cannot be put into a "
             "page; give --max-side 4096"
         )
-    return data.tobytes()
+    return data
 
 
 def sampled(flow: Flow, width: int, height: int) -> Flow:

@@ -1,15 +1,13 @@
 """Style `arrows`: a quiver of arrows."""
 
-from functools import partial
-
 import cv2
 import numpy as np
 import numpy.typing as npt
 
 from pwcflow.color.palette import Rgb
 from pwcflow.flow_file import known_pixels
-from pwcflow.visualization.below import canvas, direction_colors, ink_below, usual_spacing
-from pwcflow.visualization.key import ArrowKey, Key, bar_length
+from pwcflow.visualization.below import canvas, direction_colors, example_key, ink_below, spacing_of
+from pwcflow.visualization.key import Key
 from pwcflow.visualization.look import Look
 from pwcflow.visualization.scene import Picture, Scene
 from pwcflow.visualization.style import COLOR_OPTIONS, Style
@@ -36,7 +34,7 @@ def draw(scene: Scene, look: Look, scale_px: float) -> Picture:
     """
     code = look.color_code()
     height, width = scene.flow.shape[:2]
-    spacing = look.spacing or usual_spacing(height, width, _ARROWS_ACROSS)
+    spacing = spacing_of(scene, look, _ARROWS_ACROSS)
     image = canvas(scene, code)
     ink = ink_below(scene, code)
     y, x = (_middles(side, spacing) for side in (height, width))
@@ -59,11 +57,7 @@ def draw(scene: Scene, look: Look, scale_px: float) -> Picture:
 
 def key(scene: Scene, look: Look, scale_px: float) -> Key:
     """Return an arrow as long as the longest."""
-    height, width = scene.flow.shape[:2]
-    (color,) = direction_colors(np.array([[1.0, 0.0]]), look.color_code()).tolist()
-    spacing = look.spacing or usual_spacing(height, width, _ARROWS_ACROSS)
-    arrow = partial(_draw_example, color=color)
-    return ArrowKey(arrow, spacing, scale_px, bar_length(height, width))
+    return example_key(_draw_example, scene, look, scale_px, _ARROWS_ACROSS)
 
 
 def draw_arrow(
@@ -101,7 +95,7 @@ def draw_arrow(
 
 
 def _draw_example(
-    image: Picture, middle: tuple[float, float], spacing: float, ink: Rgb, *, color: Rgb
+    image: Picture, middle: tuple[float, float], spacing: float, color: Rgb, ink: Rgb
 ) -> None:
     draw_arrow(image, middle, np.array([1.0, 0.0]), _LONGEST * spacing, spacing, color, ink)
 

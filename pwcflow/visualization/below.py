@@ -1,4 +1,4 @@
-"""What lies below arrows and lines, and the colours that they have on it."""
+"""What arrows and lines share: what lies below them, their colours, their distance, their key."""
 
 import cv2
 import numpy as np
@@ -6,7 +6,8 @@ import numpy.typing as npt
 
 from pwcflow.color import ColorCode, flow_to_color
 from pwcflow.color.palette import Rgb
-from pwcflow.visualization.key import ink_on
+from pwcflow.visualization.key import ArrowKey, DrawArrow, Key, bar_length, ink_on
+from pwcflow.visualization.look import Look
 from pwcflow.visualization.overlay import gray
 from pwcflow.visualization.scene import Picture, Scene
 
@@ -37,6 +38,16 @@ def direction_colors(vectors: npt.NDArray[np.floating], code: ColorCode) -> Pict
     return colors
 
 
-def usual_spacing(height: int, width: int, across: int) -> int:
-    """Return a distance in pixels at which so many fit into the longer side, at least 12."""
-    return max(12, round(max(height, width) / across))
+def spacing_of(scene: Scene, look: Look, across: int) -> int:
+    """Return the distance in pixels that is asked for.
+
+    Else it is one at which `across` of them fit into the longer side, at least 12.
+    """
+    return look.spacing or max(12, round(max(scene.flow.shape[:2]) / across))
+
+
+def example_key(draw: DrawArrow, scene: Scene, look: Look, scale_px: float, across: int) -> Key:
+    """Return a key that shows what stands for a vector of the scale's length, to the right."""
+    (color,) = direction_colors(np.array([[1.0, 0.0]]), look.color_code()).tolist()
+    bar = bar_length(*scene.flow.shape[:2])
+    return ArrowKey(draw, color, spacing_of(scene, look, across), scale_px, bar)

@@ -4,6 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import cv2
 import numpy as np
@@ -18,6 +19,9 @@ SMALLEST_UNIT = 8
 
 MOST_TICKS = 7
 """Numbers beside a bar that grows evenly."""
+
+DrawArrow: TypeAlias = Callable[[Picture, tuple[float, float], float, Rgb, Rgb], None]
+"""Draws an arrow to the right: image, its middle, the distance of arrows, its colour, the ink."""
 
 _UNITS_IN_A_PICTURE = 56  # in the side of a square of as many pixels: 12 px in 1024 x 436
 
@@ -63,8 +67,8 @@ class WheelKey(Key):
 class ArrowKey(Key):
     """An arrow as long as the picture's longest, and the motion it stands for."""
 
-    draw_arrow: Callable[[Picture, tuple[float, float], float, Rgb], None]
-    """Draws one to the right, given its middle, the distance of arrows, and the ink."""
+    draw_arrow: DrawArrow
+    color: Rgb
     spacing: int
     scale_px: float
     bar_px: int
@@ -74,7 +78,7 @@ class ArrowKey(Key):
     def draw(self, canvas: Picture, unit: int, ink: Rgb) -> None:
         """Draw the arrow as it is in the picture, unless it is too large, and the bar."""
         size = min(self.spacing, 6 * unit)
-        self.draw_arrow(canvas, (canvas.shape[1] / 2 - 0.5, 1.6 * unit), size, ink)
+        self.draw_arrow(canvas, (canvas.shape[1] / 2 - 0.5, 1.6 * unit), size, self.color, ink)
         _centered(canvas, f"{number(self.scale_px)} px", 4.4 * unit, unit, ink)
         _draw_bar(canvas, self.bar_px, 5.8 * unit, unit, ink)
 

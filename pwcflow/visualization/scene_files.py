@@ -8,7 +8,7 @@ from pathlib import Path
 from pwcflow.errors import FlowFileError, ImageError, reason_of
 from pwcflow.flow_file import Flow, files_of_flow, is_flow_name, kind_of, read_flow
 from pwcflow.image_file import read_image
-from pwcflow.video import is_frame, natural_key
+from pwcflow.video import frames_in
 from pwcflow.visualization.scene import Scene
 
 
@@ -103,7 +103,7 @@ def _read_backward(path: Path, flow_file: Path) -> Flow:
 
 def _frames(folder: Path, flows: Sequence[Path]) -> list[Path | None]:
     try:
-        frames = sorted(filter(is_frame, folder.iterdir()), key=natural_key)
+        frames = frames_in(folder)
     except OSError as error:
         raise ImageError(
             f"cannot list {folder}, for the frames of {flows[0].parent}: {reason_of(error)}; name "

@@ -1,7 +1,5 @@
 """Style `streamlines`: lines that follow a smooth flow."""
 
-from functools import partial
-
 import cv2
 import numpy as np
 import numpy.typing as npt
@@ -9,8 +7,8 @@ import numpy.typing as npt
 from pwcflow.color import row_blocks
 from pwcflow.color.palette import Rgb
 from pwcflow.flow_file import Flow, known_pixels
-from pwcflow.visualization.below import canvas, direction_colors, ink_below, usual_spacing
-from pwcflow.visualization.key import ArrowKey, Key, bar_length
+from pwcflow.visualization.below import canvas, direction_colors, example_key, ink_below, spacing_of
+from pwcflow.visualization.key import Key
 from pwcflow.visualization.look import Look
 from pwcflow.visualization.scene import Picture, Scene
 from pwcflow.visualization.style import COLOR_OPTIONS, Style
@@ -40,7 +38,7 @@ def draw(scene: Scene, look: Look, scale_px: float) -> Picture:
     """
     code = look.color_code()
     height, width = scene.flow.shape[:2]
-    spacing = look.spacing or usual_spacing(height, width, _LINES_ACROSS)
+    spacing = spacing_of(scene, look, _LINES_ACROSS)
     flow = np.ascontiguousarray(scene.flow, np.float32)
     known = np.empty((height, width), bool)
     for rows in row_blocks(flow):
@@ -68,11 +66,7 @@ def draw(scene: Scene, look: Look, scale_px: float) -> Picture:
 
 def key(scene: Scene, look: Look, scale_px: float) -> Key:
     """Return a line as wide as the widest."""
-    height, width = scene.flow.shape[:2]
-    (color,) = direction_colors(np.array([[1.0, 0.0]]), look.color_code()).tolist()
-    spacing = look.spacing or usual_spacing(height, width, _LINES_ACROSS)
-    line = partial(_draw_example, color=color)
-    return ArrowKey(line, spacing, scale_px, bar_length(height, width))
+    return example_key(_draw_example, scene, look, scale_px, _LINES_ACROSS)
 
 
 def _seeds(height: int, width: int, spacing: int) -> _Points:
@@ -192,7 +186,7 @@ def _draw_line(
 
 
 def _draw_example(
-    image: Picture, middle: tuple[float, float], spacing: float, ink: Rgb, *, color: Rgb
+    image: Picture, middle: tuple[float, float], spacing: float, color: Rgb, ink: Rgb
 ) -> None:
     x = np.linspace(-0.7 * spacing, 0.7 * spacing, 9, dtype=np.float32) + np.float32(middle[0])
     line = np.stack([x, np.full_like(x, middle[1])], 1)

@@ -146,7 +146,7 @@ def write_image(path: str | Path, image: Image) -> None:
         raise ValueError(f"a {suffix} image cannot hold {image.dtype}")
     height, width = image.shape[:2]
     with quiet_decoding():
-        encoded = encode(suffix, cv2.cvtColor(image, cv2.COLOR_RGB2BGR))
+        encoded = encode(suffix, image)
     if encoded is None:
         raise OutputError(
             f"cannot write {path}: {suffix} cannot hold an image of {width} x {height} pixels; "

@@ -45,15 +45,17 @@ def decode_rgb(path: Path, data: bytes, flags: int) -> Decoded | None:
 
 
 def encode(suffix: str, image: npt.NDArray[Any], options: Sequence[int] = ()) -> bytes | None:
-    """Return an image, with channels in OpenCV's order, as a file's bytes; None where it cannot.
+    """Return an image as a file's bytes; None where OpenCV cannot.
 
     Args:
         suffix: chooses the format.
-        image: (H, W, 3) BGR, or (H, W) gray.
+        image: (H, W, 3) RGB, or (H, W) gray.
         options: for OpenCV.
     """
     with quiet_encoding():
         try:
+            if image.ndim == 3:
+                image = cv2.cvtColor(image, cv2.COLOR_RGB2BGR)
             done, data = cv2.imencode(suffix, image, options)
         except cv2.error:
             return None

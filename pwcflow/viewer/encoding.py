@@ -76,8 +76,7 @@ def encode_picture(image: Image, name: str) -> bytes:
     Raises:
         ImageError: WebP cannot hold its size; the message names `name`.
     """
-    bgr = cv2.cvtColor(eight_bits(image), cv2.COLOR_RGB2BGR)
-    data = encode(".webp", bgr, [cv2.IMWRITE_WEBP_QUALITY, _WEBP_QUALITY])
+    data = encode(".webp", eight_bits(image), [cv2.IMWRITE_WEBP_QUALITY, _WEBP_QUALITY])
     if data is None:
         raise ImageError(
             f"{name}: a picture of {image.shape[1]} x {image.shape[0]} pixels cannot be put into a "

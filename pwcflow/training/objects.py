@@ -106,6 +106,9 @@ def shape_objects(
         own_colours = (layers["shape"] == SHAPES.index("sprite")) & happens(rng, 0.6, count)
         layers["surface"][own_colours] = SURFACES.index("sprite")
     layers["gain"] = np.clip(1 + 0.25 * rng.normal(size=(*count, 3)), 0.4, 1.8)
+    # Some are nearly black: what they cover must not be taken for what moves with them.
+    dark = happens(rng, 0.15, count)
+    layers["gain"] *= np.where(dark, log_uniform(rng, 0.04, 0.5, count), 1)[..., None]
 
 
 def move_objects(

@@ -37,10 +37,10 @@ def random_optics(rng: Rng, count: int, s: SceneSettings) -> Array:
         optics[field] = np.exp(rng.normal(size=(count, 1)) * spread)
         optics[field][:, 1:] *= np.exp(rng.normal(size=(count, 1)) * change * differs)
     # Some scenes are nearly dark, or nearly without contrast.
-    optics["gain"] *= np.where(sometimes(0.05), log_uniform(rng, 0.02, 0.5, count), 1)[
+    optics["gain"] *= np.where(sometimes(0.15), log_uniform(rng, 0.03, 0.6, count), 1)[
         :, None, None
     ]
-    optics["contrast"] *= np.where(sometimes(0.05), log_uniform(rng, 0.02, 0.5, count), 1)[:, None]
+    optics["contrast"] *= np.where(sometimes(0.08), log_uniform(rng, 0.02, 0.5, count), 1)[:, None]
     optics["brightness"] = rng.normal(size=(count, 1)) * 0.1
     optics["brightness"][:, 1:] += rng.normal(size=(count, 1)) * 0.03 * differs
     optics["gray"] = sometimes(0.08)

@@ -20,6 +20,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pwcflow.decoder_input import decoder_input
+from pwcflow.dense_block import dense_block
 from pwcflow.network import (
     DECODER_LEVELS,
     DENSE_CHANNELS,
@@ -55,11 +57,6 @@ class FusedConvolutions(nn.Sequential):
 class AlignedFlowDecoder(FlowDecoder):
     """`FlowDecoder` with zeros behind its cost volume and behind its flow and feature."""
 
-    def __init__(self, level: int) -> None:
-        """Build the decoder of pyramid level `level`; the coarsest has nothing to refine."""
-        super().__init__(level)
-        self.dense = nn.ModuleList(FusedConvolutions(*layer.children()) for layer in self.dense)
-
     def forward(
         self, first: Tensor, second: Tensor, coarser: tuple[Tensor, Tensor] | None
     ) -> tuple[Tensor, Tensor]:
@@ -70,6 +67,7 @@ class AlignedFlowDecoder(FlowDecoder):
             flow = self.upsample_flow(coarse_flow)
             feature = self.upsample_feature(coarse_feature)
             second = backward_warp(second, flow * (FLOW_SCALE / 2**self.level))
+            second = second.contiguous(memory_format=torch.channels_last)
             upsampled = flow.to(first.dtype), feature
         x = self._block(first, second, upsampled)
         return _at_least_float32(self.flow_head(x)), x
@@ -78,14 +76,15 @@ class AlignedFlowDecoder(FlowDecoder):
         self, first: Tensor, second: Tensor, upsampled: tuple[Tensor, Tensor] | None
     ) -> Tensor:
         """Return what the flow is read from; `second` is warped to `first`."""
-        cost = self._matching_cost(first, second)
-        parts = [cost, _zeros(cost, COST_GAP)]
-        if upsampled:
-            parts += [first, *upsampled, _zeros(cost, FLOW_GAP)]
-        x = _concatenate(*parts)
+        layers: list[tuple[Tensor, Tensor]] = []
         for layer in self.dense:
-            x = torch.cat((layer(x), x), dim=1)
-        return x
+            convolution = next(layer.children())
+            assert isinstance(convolution, nn.Conv2d)
+            assert convolution.bias is not None
+            layers.append((convolution.weight, convolution.bias))
+        return dense_block(
+            decoder_input(first, second, upsampled, LEAKY_SLOPE), layers, LEAKY_SLOPE
+        )
 
 
 class AlignedPwcNet(nn.Module):
@@ -143,7 +142,7 @@ class AlignedPwcNet(nn.Module):
             )
         check_size(h, w)
         if channels == IMAGE_CHANNELS:
-            images = _concatenate(images, _zeros(images, IMAGE_GAP))
+            images = F.pad(images, (0, 0, 0, 0, 0, IMAGE_GAP))
         pyramid: Pyramid = self.pyramid(images.contiguous(memory_format=torch.channels_last))
         return pyramid
 
@@ -222,21 +221,6 @@ def _activated(convolution: nn.Module, x: Tensor) -> Tensor:
         convolution.dilation,
     )
     return bias_leaky_relu(y, convolution.bias, LEAKY_SLOPE)
-
-
-def _concatenate(*parts: Tensor) -> Tensor:
-    """Return (N, C, H, W) tensors of any strides side by side, channels-last.
-
-    Along dim 1, `torch.cat` is channels-last only if all its inputs are; as (N, H, W, C) it copies
-    each input once, whatever its strides.
-    """
-    return torch.cat([part.permute(0, 2, 3, 1) for part in parts], dim=3).permute(0, 3, 1, 2)
-
-
-def _zeros(like: Tensor, channels: int) -> Tensor:
-    """Return (N, `channels`, H, W) zeros that take the memory of one."""
-    n, _, h, w = like.shape
-    return like.new_zeros(()).expand(n, channels, h, w)
 
 
 def _at_least_float32(flow: Tensor) -> Tensor:

@@ -217,15 +217,6 @@ def test_odd_batches_channels_and_sizes_are_mistakes():
         network.encode(torch.zeros(1, 3, 64, 100))
 
 
-@torch.no_grad()
-def test_compiles_without_a_graph_break_and_computes_the_same(state):
-    network = aligned(state)
-    pairs = torch.cat(images(1, 64, 64))
-    compiled = torch.compile(network, backend="aot_eager", fullgraph=True)
-    for flow, other in zip(compiled(pairs), network(pairs), strict=True):
-        torch.testing.assert_close(flow, other)
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_replays_in_a_cuda_graph_forward_and_backward(state, dtype):

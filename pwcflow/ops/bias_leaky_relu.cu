@@ -9,32 +9,7 @@
 
 #include "tensor.cuh"
 
-constexpr int THREADS = 256;
-
-// Where a thread works. The threads of a block lie over `lanes` packs of channels times `rows`
-// pixels. Each keeps its channels and walks over pixels; where a block's threads are too few for
-// the channels, `groups` blocks share the pixels.
-struct Place {
-    int lanes, rows, lane, row, pack, chunk, chunks;
-    bool idle;
-
-    __device__ explicit Place(int packs) {
-        const int block = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
-        lanes = packs < THREADS ? packs : THREADS;
-        rows = THREADS / lanes;
-        lane = thread % lanes;
-        row = thread / lanes;
-        const int groups = (packs + lanes - 1) / lanes;
-        pack = block % groups * lanes + lane;
-        chunk = block / groups;
-        chunks = static_cast<int>(gridDim.x) / groups;
-        idle = row >= rows || pack >= packs;
-    }
-    __device__ long long first_pixel() const {
-        return static_cast<long long>(chunk) * rows + row;
-    }
-    __device__ long long pixel_step() const { return static_cast<long long>(chunks) * rows; }
-};
+#include "pixel_rows.cuh"
 
 // y = leaky_relu(x + bias). From pixel to pixel of `x` it is `x_stride` elements, of `y` `y_stride`;
 // the two may be the same tensor.
@@ -71,7 +46,6 @@ __device__ void bias_leaky_relu_backward(const T* __restrict__ grad, const T* __
                                          long long y_stride, long long pixels, int channels) {
     using S = typename Sum<T>::type;
     using P = Pack<T, WIDTH>;
-    __shared__ S sums[WIDTH][THREADS];
     const Place place(channels / WIDTH);
     const int c = place.pack * WIDTH;
     S sum[WIDTH] = {};
@@ -89,25 +63,7 @@ __device__ void bias_leaky_relu_backward(const T* __restrict__ grad, const T* __
             *reinterpret_cast<P*>(grad_x + pixel * channels + c) = pack;
         }
     }
-#pragma unroll
-    for (int i = 0; i < WIDTH; ++i) sums[i][threadIdx.x] = sum[i];
-    __syncthreads();
-    // The upper half of the rows is added to the lower until one is left.
-    for (int rows = place.rows; rows > 1; rows = (rows + 1) / 2) {
-        const int half = (rows + 1) / 2;
-        if (place.row + half < rows) {
-#pragma unroll
-            for (int i = 0; i < WIDTH; ++i) {
-                sums[i][threadIdx.x] += sums[i][threadIdx.x + half * place.lanes];
-            }
-        }
-        __syncthreads();
-    }
-    if (place.idle || place.row > 0) return;
-#pragma unroll
-    for (int i = 0; i < WIDTH; ++i) {
-        partial[static_cast<long long>(c + i) * place.chunks + place.chunk] = sums[i][threadIdx.x];
-    }
+    store_sums<WIDTH>(place, sum, partial);
 }
 
 template <typename T>

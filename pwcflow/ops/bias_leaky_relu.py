@@ -22,7 +22,7 @@ from pwcflow.ops.layout import (
 )
 
 THREADS = 256
-"""Of a block, as in bias_leaky_relu.cu."""
+"""Of a block, as in pixel_rows.cuh."""
 FORWARD_BLOCKS = 132 * 8
 BACKWARD_BLOCKS = 132 * 5
 """At most: as many as an H200 holds at a time, each of which walks over many pixels."""
@@ -140,7 +140,7 @@ def _launch_forward(
     assert x_pitch is not None, "only such have kernels"
     assert y_pitch is not None, "it is in the layout of x, or x itself"
     width = min(pack_width(x), pack_width(y))
-    groups, chunks = _grid(y, width, FORWARD_BLOCKS)
+    groups, chunks = grid(y, width, FORWARD_BLOCKS)
     launch(
         kernels["bias_leaky_relu_packs" if width > 1 else "bias_leaky_relu_scalars"],
         groups * chunks,
@@ -168,7 +168,7 @@ def _backward_on_gpu(grad: Tensor, y: Tensor, slope: float) -> tuple[Tensor, Ten
     y_pitch = pixel_pitch(y)
     assert y_pitch is not None, "only such have kernels"
     width = min(pack_width(grad), pack_width(y))
-    groups, chunks = _grid(y, width, BACKWARD_BLOCKS)
+    groups, chunks = grid(y, width, BACKWARD_BLOCKS)
     partial = y.new_empty((c, chunks), dtype=sum_dtype(y))
     launch(
         kernels[
@@ -187,14 +187,7 @@ def _backward_on_gpu(grad: Tensor, y: Tensor, slope: float) -> tuple[Tensor, Ten
             *_sizes(y),
         ),
     )
-    grad_bias = y.new_empty(c)
-    launch(
-        kernels["sum_partial_gradients"],
-        c,
-        (THREADS, 1, 1),
-        (partial, grad_bias, np.int32(chunks)),
-    )
-    return grad_x, grad_bias
+    return grad_x, sum_partial_gradients(partial, y.dtype)
 
 
 def _fake(x: Tensor, bias: Tensor, slope: float) -> Tensor:
@@ -232,10 +225,10 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
 torch.library.register_autograd("pwcflow::bias_leaky_relu", _backward, setup_context=_save)
 
 
-def _grid(y: Tensor, width: int, most_blocks: int) -> tuple[int, int]:
+def grid(y: Tensor, width: int, most_blocks: int) -> tuple[int, int]:
     """Return how many blocks lie over the channels, and how many over the pixels.
 
-    As `Place` in bias_leaky_relu.cu reckons; with more blocks over the pixels than rows of them,
+    As `Place` in pixel_rows.cuh reckons; with more blocks over the pixels than rows of them,
     some would have nothing to do.
     """
     n, c, h, w = y.shape
@@ -244,6 +237,21 @@ def _grid(y: Tensor, width: int, most_blocks: int) -> tuple[int, int]:
     groups = ceil_div(packs, lanes)
     chunks = ceil_div(n * h * w, THREADS // lanes)
     return groups, min(chunks, max(most_blocks // groups, 1))
+
+
+def sum_partial_gradients(partial: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return the sums (C,) of `partial` (C, chunks), which `store_sums` in pixel_rows.cuh left."""
+    channels, chunks = partial.shape
+    sums = partial.new_empty(channels, dtype=dtype)
+    kernels = _kernels_of(dtype, partial.device.index)
+    assert kernels is not None, "what left the partial sums is of the same kind"
+    launch(
+        kernels["sum_partial_gradients"],
+        channels,
+        (THREADS, 1, 1),
+        (partial, sums, np.int32(chunks)),
+    )
+    return sums
 
 
 def _sizes(y: Tensor) -> tuple[np.int64, np.int32]:
@@ -259,9 +267,13 @@ def _kernels(tensor: Tensor) -> dict[str, Kernel] | None:
     """
     if not tensor.numel() or layout_of(tensor) != torch.channels_last:
         return None
-    symbols = {name: f"{name}<{SCALAR_TYPES[tensor.dtype]}>" for name in KERNELS}
+    return _kernels_of(tensor.dtype, tensor.device.index)
+
+
+def _kernels_of(dtype: torch.dtype, device_index: int) -> dict[str, Kernel] | None:
+    symbols = {name: f"{name}<{SCALAR_TYPES[dtype]}>" for name in KERNELS}
     kernels = load_kernels(
-        "pwcflow.ops", "bias_leaky_relu.cu", tuple(symbols.values()), tensor.device.index
+        "pwcflow.ops", "bias_leaky_relu.cu", tuple(symbols.values()), device_index
     )
     if kernels is None:
         return None

@@ -61,6 +61,18 @@ def leaky_cost_volume(first: Tensor, second: Tensor, slope: float, out: Tensor) 
     _leaky_cost_volume(first, second, slope, out)
 
 
+def cost_volume_backward(grad: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the gradients of `first` and `second`, each in the layout of its tensor.
+
+    Args:
+        grad: the gradient of `cost_volume`, (N, 81, H, W), any strides.
+        first: as `cost_volume` takes it.
+        second: likewise.
+    """
+    gradients: tuple[Tensor, Tensor] = _cost_volume_backward(grad, first, second)
+    return gradients
+
+
 def _check(first: Tensor, second: Tensor) -> None:
     if first.ndim != 4 or first.shape != second.shape:
         raise ValueError(
@@ -156,9 +168,7 @@ def _save_inputs(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> Non
 
 
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-    first, second = ctx.saved_tensors
-    gradients: tuple[Tensor, Tensor] = _cost_volume_backward(grad, first, second)
-    return gradients
+    return cost_volume_backward(grad, *ctx.saved_tensors)
 
 
 torch.library.register_autograd("pwcflow::cost_volume", _backward, setup_context=_save_inputs)

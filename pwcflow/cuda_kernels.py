@@ -151,6 +151,7 @@ class _TorchStream:
         return 0, self.stream.cuda_stream
 
 
+@cache  # one sentence, however many files of kernels there are
 def _say_unavailable(reason: str) -> None:
     logger.warning(
         "the GPU runs plain PyTorch, slower but equal, in place of our kernels, because %s; "

@@ -16,9 +16,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from pwcflow.color import ColorCode
+from pwcflow.color.code import MIDDLEBURY
+from pwcflow.color.painting import Paint, flow_to_color
 from pwcflow.cudnn import exact_convolutions
 from pwcflow.device import find_device, find_precision
 from pwcflow.errors import WeightsError
+from pwcflow.gpu_color import GpuPainter
 from pwcflow.inference import ChannelsLastNetwork, ExactNetwork, InferenceNetwork
 from pwcflow.inference.gpu_flow import GpuFlow, at_work
 from pwcflow.network import PwcNet, Pyramid, network_size
@@ -85,6 +89,7 @@ class FlowEstimator:
         self._network = _network(loaded.state, PRECISIONS[self.precision], self.device)
         on_gpu = self.device.type == "cuda"
         self._gpu = GpuFlow(self._network, self.device) if on_gpu else None
+        self._paint: Paint = GpuPainter(self.device) if on_gpu else flow_to_color
         self._calls: Counter[tuple[int, ...]] = Counter()
 
     def __call__(
@@ -190,6 +195,18 @@ class FlowEstimator:
             result = finish_flow(flow, first.height, first.width).cpu().numpy()
         self._check_finite(bool(np.isfinite(result).all()))
         return result if first.batched else result[0]
+
+    def flow_to_color(
+        self,
+        flow: npt.NDArray[np.float32],
+        max_magnitude_px: float | None = None,
+        code: ColorCode = MIDDLEBURY,
+    ) -> npt.NDArray[np.uint8]:
+        """Return what `pwcflow.flow_to_color` does, painted on the estimator's device.
+
+        From a GPU a level differs by 1 at most.
+        """
+        return self._paint(flow, max_magnitude_px, code)
 
     @contextmanager
     def _at_work(self) -> Iterator[None]:

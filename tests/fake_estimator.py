@@ -5,11 +5,14 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from pwcflow.color import flow_to_color
 from pwcflow.errors import PwcFlowError
 
 
 class FakeEstimator:
     """Its flow is constant: u is the mean of the first image, v the mean of the second."""
+
+    flow_to_color = staticmethod(flow_to_color)
 
     def __init__(self):
         self.weights = SimpleNamespace(name="fake", sha256="0" * 64)

@@ -1,5 +1,7 @@
 """What the compiler of CUDA kernels is given; tests of the operators run them."""
 
+import subprocess
+import sys
 from importlib.resources import files
 
 import pytest
@@ -8,7 +10,7 @@ from pwcflow.cuda_kernels import kernel_source
 
 SOURCES = [
     (package, path.name)
-    for package in ("pwcflow.ops", "pwcflow.training")
+    for package in ("pwcflow.gpu_color", "pwcflow.ops", "pwcflow.training")
     for path in files(package).iterdir()
     if path.name.endswith(".cu")
 ]
@@ -18,7 +20,8 @@ SOURCES = [
 def test_no_file_of_ours_is_left_for_the_compiler_to_find(package, file):
     source = kernel_source(package, file)
     assert '#include "' not in source
-    assert "#include <cuda_fp16.h>" in source
+    if '#include "tensor.cuh"' in files(package).joinpath(file).read_text(encoding="utf-8"):
+        assert "#include <cuda_fp16.h>" in source
 
 
 def test_what_is_included_stands_where_it_is_included():
@@ -29,3 +32,16 @@ def test_what_is_included_stands_where_it_is_included():
     assert before.endswith("warp_features_scalars` takes any C.\n\n")
     assert after.startswith("\n\nconstexpr int THREADS = 256;")
     assert after.endswith("}\n")
+
+
+def test_one_sentence_tells_of_all_kernels_that_cupy_is_missing():
+    script = """
+import sys
+sys.modules["cupy"] = None
+from pwcflow.cuda_kernels import load_kernels
+for package, file in [("pwcflow.ops", "warp.cu"), ("pwcflow.gpu_color", "paint.cu")]:
+    assert load_kernels(package, file, ("any",), 0) is None
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert run.stderr.count("CuPy cannot be imported") == 1

@@ -19,6 +19,7 @@ LAYERS = [
     {"decoder_input", "dense_block", "flow_file", "network", "video"},
     {"aligned", "color", "evaluation", "overlap", "video_writer", "weights"},
     {"inference", "outputs", "visualization"},
+    {"gpu_color"},
     {"estimator"},
     {"training"},
     {"runs"},

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageSequence
 
+from pwcflow.color import ColorCode
 from pwcflow.errors import OutputError, VideoError
 from pwcflow.flow_file import read_flow, write_flow
 from pwcflow.image_file import read_image, write_image
@@ -16,6 +17,7 @@ from pwcflow.visualization import Look
 from tests.fake_estimator import FakeEstimator
 from tests.gray_frames import (
     HEIGHT,
+    NEAR,
     WIDTH,
     frames_folder,
     frames_of,
@@ -85,6 +87,24 @@ def test_each_flow_of_a_video_is_shown_with_its_own_two_frames(tmp_path, kept):
         assert row[63 + edge - 12 : 63 + edge - 7].max() < 90
         assert row[63 + edge : 63 + edge + 5].min() > 150
         assert picture[49 + 5 : 49 + 45, 63 + 2 : 63 + 55].mean() < 15
+
+
+class OwnColors(KnownMotion):
+    """It paints every flow in one colour."""
+
+    @staticmethod
+    def flow_to_color(flow, max_magnitude_px, code):
+        assert (max_magnitude_px, code) == (7.0, ColorCode(gamma=2.0))
+        return np.full((*flow.shape[:2], 3), (200, 60, 20), np.uint8)
+
+
+@pytest.mark.parametrize(("style", "left"), [("wheel", 0), ("side", 63)])
+def test_the_colours_of_a_video_are_painted_by_its_estimator(tmp_path, style, left):
+    source, viz = stripes(tmp_path / "frames", [0, 4, 8]), tmp_path / "viz.avi"
+    run(OwnColors(), source, viz=viz, max_flow=7.0, look=Look(style=style, gamma=2.0))
+    for picture in frames_of(viz)[1]:
+        painted = picture[4:45, left + 4 : left + 59].mean((0, 1))
+        np.testing.assert_allclose(painted, (200, 60, 20), atol=NEAR)
 
 
 def test_a_style_without_frames_holds_none(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 from pwcflow.errors import ImageError, OutputError
 from pwcflow.image_file import read_image
 from pwcflow.visualization import STYLES, Look, Scene, check_parts, draw, picture_size, style_of
+from pwcflow.visualization.scene import PARTS
 from tests.visualization_scene import (
     PICTURES,
     WITH_LEGEND,
@@ -126,10 +127,11 @@ def test_parts_of_another_size_are_refused():
 
 def test_the_scene_is_left_as_it_was():
     scene = small_scene()
-    before = {name: value.tobytes() for name, value in vars(scene).items()}
+    names = ["flow", *PARTS]
+    before = {name: getattr(scene, name).tobytes() for name in names}
     for style in STYLES:
         draw(scene, Look(style=style), 10.0)
-    assert {name: value.tobytes() for name, value in vars(scene).items()} == before
+    assert {name: getattr(scene, name).tobytes() for name in names} == before
 
 
 @pytest.mark.parametrize("style", STYLES)

@@ -4,8 +4,9 @@ Source: Baker et al., "A Database and Evaluation Methodology for Optical Flow", 
 program published with it (colorcode.cpp, color_flow.cpp).
 """
 
+from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import cv2
 import numpy as np
@@ -17,7 +18,11 @@ from pwcflow.color.scale import scale_of
 from pwcflow.color.vectors import UNITS_PER_PX, row_blocks, vectors_of
 from pwcflow.flow_file import Flow, Mask
 
-_DARKENED = 0.75
+Paint: TypeAlias = Callable[[Flow, float | None, ColorCode], npt.NDArray[np.uint8]]
+"""`flow_to_color`, or what paints the same elsewhere."""
+
+DARKENED = 0.75
+"""What is left of a colour beyond the scale; on black, of what it lacks of white."""
 _BITS_OF_NEGATIVE_ZERO = np.iinfo(np.int32).min
 
 
@@ -41,7 +46,7 @@ def flow_to_color(
         ValueError: the shape is not (H, W, 2), or the scale is not a positive number above the
             noise floor.
     """
-    scale = _checked_scale(flow, max_magnitude_px, code)
+    scale = checked_scale(flow, max_magnitude_px, code)
     image = np.empty((*flow.shape[:2], 3), np.uint8)
     for rows in row_blocks(flow):
         _paint(flow[rows], scale, code, image[rows])
@@ -74,7 +79,7 @@ def flow_over_image(
     Raises:
         ValueError: as `flow_to_color`, or the shapes differ.
     """
-    scale = _checked_scale(flow, max_magnitude_px, code)
+    scale = checked_scale(flow, max_magnitude_px, code)
     if image.shape != (*flow.shape[:2], 3):
         raise ValueError(f"an image over a flow has its size, but {image.shape = }")
     result = np.empty_like(image)
@@ -91,7 +96,8 @@ def drawable_scale(scale_px: float) -> float:
     return min(max(scale_px, 1e-25), 1e25)
 
 
-def _checked_scale(flow: Flow, max_magnitude_px: float | None, code: ColorCode) -> float:
+def checked_scale(flow: Flow, max_magnitude_px: float | None, code: ColorCode) -> float:
+    """Return the scale in pixels that `flow_to_color` divides by; it tells arguments and errors."""
     if flow.ndim != 3 or flow.shape[2] != 2:
         raise ValueError(f"a flow is (H, W, 2), but {flow.shape = }")
     if max_magnitude_px is None:
@@ -140,9 +146,9 @@ def _paint(flow: Flow, scale: float, code: ColorCode, image: npt.NDArray[np.uint
     towards, shade = 0, None  # what it is darkened, or on black lightened, to
     if beyond is not None and palette(code.palette).center is None:
         towards = 255 - still
-        shade = 1 - np.float32(1 - _DARKENED) * beyond
+        shade = 1 - np.float32(1 - DARKENED) * beyond
     planes = []
-    for lacking in _lacking(code.palette, still):
+    for lacking in lacking_on_rim(code.palette, still):
         lacking.take(place, out=color, mode="clip")
         color *= radius
         np.subtract(still, color, out=color)
@@ -170,12 +176,12 @@ def _paint_over(
     place, radius, beyond, known, color = _polar(flow, scale, code)
     shade = None
     if beyond is not None and palette(code.palette).center is None:
-        shade = 1 - np.float32(1 - _DARKENED) * beyond
+        shade = 1 - np.float32(1 - DARKENED) * beyond
     if known is not None:
         radius[~known] = 1
     radius *= np.float32(opacity)
     planes = []
-    rims = _lacking(code.palette, 0)
+    rims = lacking_on_rim(code.palette, 0)
     for lacking, under, unknown in zip(rims, cv2.split(below), code.unknown_color, strict=True):
         lacking.take(place, out=color, mode="clip")
         np.negative(color, out=color)
@@ -192,13 +198,16 @@ def _paint_over(
 
 
 @cache
-def _lacking(name: PaletteName, still: int) -> npt.NDArray[np.float32]:
-    """Return the gray `still` minus red, green and blue all around a palette's rim, (3, N)."""
+def lacking_on_rim(name: PaletteName, still: int) -> npt.NDArray[np.float32]:
+    """Return the gray `still` minus red, green and blue all around a palette's rim, (3, N).
+
+    A direction's column is its angle clockwise from right, in turns, times N - 1, rounded.
+    """
     return np.ascontiguousarray(still - palette(name).rim.T, np.float32)
 
 
 def _place_on_wheel(u: Flow, v: Flow) -> npt.NDArray[np.intp]:
-    """Return each direction's column in `_lacking`; `v` is overwritten."""
+    """Return each direction's column in `lacking_on_rim`; `v` is overwritten."""
     bits = v.view(np.int32)
     if bits.min() == _BITS_OF_NEGATIVE_ZERO:
         # To the right, where the wheel's ends meet, its sign decides; OpenCV does not look at it.

@@ -124,7 +124,7 @@ class GpuFlow:
 
 @contextmanager
 def at_work(device: torch.device) -> Iterator[None]:
-    """Let one thread at a time queue the network's work on a GPU."""
+    """Let one thread at a time queue work on a GPU, the network's or other."""
     with _LAUNCHING, torch.cuda.device(device), torch.inference_mode(), exact_convolutions():
         yield
 
@@ -174,7 +174,7 @@ class _Transfer:
             self._download.wait_stream(self._main)
             with torch.cuda.stream(self._download):
                 wanted = slice(skipped, len(frames))
-                self._results = _downloaded(self._flow[wanted]), _downloaded(self._finite[wanted])
+                self._results = downloaded(self._flow[wanted]), downloaded(self._finite[wanted])
                 self._done.record()
 
     def results(self) -> Iterator[tuple[Flow, bool]]:
@@ -186,7 +186,7 @@ class _Transfer:
         yield from zip(flows.numpy(), finite.tolist(), strict=True)
 
 
-def _downloaded(tensor: Tensor) -> Tensor:
+def downloaded(tensor: Tensor) -> Tensor:
     """Return a pinned copy on the host, which is there once the current stream is done."""
     host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
     return host.copy_(tensor, non_blocking=True)

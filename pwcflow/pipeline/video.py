@@ -99,6 +99,7 @@ def _estimate_rest(
         sink = stack.enter_context(VideoSink(earlier.outputs, source, kept, height, width))
         frames = stack.enter_context(closing(prefetch(frames)))
         estimator = load_estimator()
+        sink.paint = estimator.flow_to_color
         sink.record = earlier.new_record(estimator, height, width, kept)
         pairs = (source.expected_frames or 1) - 1
         bar = stack.enter_context(progress_bar(pairs, progress, unit="pair", label=label))

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
 
+from pwcflow.color.painting import Paint, flow_to_color
 from pwcflow.color.scale import RunningScale
 from pwcflow.counted import counted
 from pwcflow.errors import OutputError, VideoError, reason_of
@@ -31,6 +32,7 @@ class VideoSink(AbstractContextManager["VideoSink"]):
 
     Attributes:
         record: what is written beside the flows; to be set before the first one, if at all.
+        paint: what gives flows their colours; to be set before the first one, or `flow_to_color`.
         scale_px: the scale of the last picture; None where each has its own, or none has one.
         needs_frames: whether each flow is to be given with its two frames.
     """
@@ -59,6 +61,7 @@ class VideoSink(AbstractContextManager["VideoSink"]):
         self.needs_frames = bool(outputs.viz and self._parts)
         self._frames: deque[tuple[Image | None, Image | None]] = deque()  # of flows handed over
         self.record: RunRecord | None = None
+        self.paint: Paint = flow_to_color
         self.scale_px: float | None = None
         self._outputs = outputs
         self._kept = kept
@@ -193,7 +196,8 @@ class VideoSink(AbstractContextManager["VideoSink"]):
         look = self._outputs.look
         scale = self._running_scale.update(flow) if style_of(look).has_scale else None
         frame, second = self._frames.popleft() if self.needs_frames else (None, None)
-        return draw(Scene(flow=flow, frame=frame, second=second), look, scale), scale
+        scene = Scene(flow=flow, frame=frame, second=second, paint=self.paint)
+        return draw(scene, look, scale), scale
 
     def _write_frame(self, _: int, drawn: tuple[Picture, float | None]) -> None:
         assert self._video, "frames have a video"

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
+from pwcflow.color.painting import Paint, flow_to_color
 from pwcflow.errors import ImageError
 from pwcflow.flow_file import Flow
 from pwcflow.image_file import Image, eight_bits
@@ -27,17 +28,19 @@ class Scene:
     """The true flow."""
     backward: Flow | None = None
     """The flow from the second frame back to the first."""
+    paint: Paint = flow_to_color
+    """What gives the flow its colours, for the styles that show those alone."""
 
     def check(self) -> None:
         """Raise `ImageError` if what there is differs in size."""
         height, width = self.flow.shape[:2]
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for name in PARTS:
+            value = getattr(self, name)
             if value is not None and value.shape[:2] != (height, width):
                 names = {"frame": "the first frame", "second": "the second frame",
                          "truth": "the true flow", "backward": "the backward flow"}  # fmt: skip
                 raise ImageError(
-                    f"{names[field.name]} is {value.shape[1]} x {value.shape[0]} pixels, but the "
+                    f"{names[name]} is {value.shape[1]} x {value.shape[0]} pixels, but the "
                     f"flow is {width} x {height}: give the one that belongs to it"
                 )
 
@@ -52,5 +55,5 @@ class Scene:
         return eight_bits(self.second)
 
 
-PARTS = tuple(field.name for field in fields(Scene) if field.name != "flow")
+PARTS = tuple(field.name for field in fields(Scene) if field.name not in ("flow", "paint"))
 """The names of what a scene may hold beside its flow."""

@@ -1,6 +1,5 @@
 """Style `wheel`: the colours of the flow."""
 
-from pwcflow.color import flow_to_color
 from pwcflow.visualization.key import Key, WheelKey, bar_length
 from pwcflow.visualization.look import Look
 from pwcflow.visualization.scene import Picture, Scene
@@ -9,7 +8,7 @@ from pwcflow.visualization.style import COLOR_OPTIONS, Style
 
 def draw(scene: Scene, look: Look, scale_px: float) -> Picture:
     """Return the flow in colours, (H, W, 3); see `pwcflow.color.flow_to_color`."""
-    return flow_to_color(scene.flow, scale_px, look.color_code())
+    return scene.paint(scene.flow, scale_px, look.color_code())
 
 
 def wheel_key(scene: Scene, look: Look, scale_px: float) -> Key:

@@ -1,7 +1,11 @@
 """Wrong usage: exit code 2, and nothing written."""
 
-import pytest
+import inspect
 
+import pytest
+from typer.models import OptionInfo
+
+from pwcflow.cli import app
 from tests.command_line import files_below, invoke, process
 
 BAD_USAGE = [
@@ -98,3 +102,17 @@ def test_wrong_usage_ends_with_two_and_writes_nothing(inputs, line, message):
 
 def test_the_process_of_a_wrong_usage_ends_with_two(inputs):
     assert process("estimate", "1.png", "2.png")[0] == 2
+
+
+def test_an_option_is_named_where_its_value_has_the_same_name():
+    # Typer 0.27 takes `--MINUTES` for the option's name otherwise.
+    taken = []
+    for command in app.registered_commands:
+        for name, parameter in inspect.signature(command.callback).parameters.items():
+            for option in getattr(parameter.annotation, "__metadata__", ()):
+                same = str(getattr(option, "metavar", None)).replace("-", "_") == name.upper()
+                # In an annotation the first name stands where a default would.
+                named = option.default is not ... if isinstance(option, OptionInfo) else True
+                if same and not named:
+                    taken.append(f"{command.callback.__name__}: {name}")
+    assert taken == []

@@ -31,7 +31,9 @@ def height_by_width(text: str, example: str) -> tuple[int, int]:
 WeightsOption = Annotated[
     str, typer.Option(help="A checkpoint's name or file.", metavar="NAME|FILE")
 ]
-DeviceOption = Annotated[str, typer.Option(metavar="DEVICE", help="auto, cpu, cuda or cuda:INDEX.")]
+DeviceOption = Annotated[
+    str, typer.Option("--device", metavar="DEVICE", help="auto, cpu, cuda or cuda:INDEX.")
+]
 PrecisionOption = Annotated[
     str,
     typer.Option(

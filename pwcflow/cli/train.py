@@ -106,10 +106,13 @@ def train(
     ] = None,
     minutes: Annotated[
         float | None,
-        typer.Option(metavar="MINUTES", help="Length of the run.", callback=positive),
+        typer.Option(
+            "--minutes", metavar="MINUTES", help="Length of the run.", callback=positive
+        ),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(metavar="STEPS", min=1, help="Length of the run, instead.")
+        int | None,
+        typer.Option("--steps", metavar="STEPS", min=1, help="Length of the run, instead."),
     ] = None,
     size: Annotated[
         str, typer.Option(metavar="HxW", help="Height and width of the pairs, in multiples of 64.")

@@ -35,7 +35,13 @@ class PairCost:
 
 
 def measure_pairs(
-    load: LoadEstimator, height: int, width: int, batch: int, repeats: int
+    load: LoadEstimator,
+    height: int,
+    width: int,
+    batch: int,
+    repeats: int,
+    *,
+    fused: bool = True,
 ) -> PairCost | None:
     """Return what a pair takes, or None where the GPU has not enough memory for the batch.
 
@@ -45,6 +51,8 @@ def measure_pairs(
         width: of the images, in pixels.
         batch: pairs in a call.
         repeats: calls that are timed.
+        fused: whether the network alone is prepared as for a long video; see
+            `InferenceNetwork.fused`.
     """
     images = textured_pairs(batch, height, width)
     try:
@@ -54,9 +62,8 @@ def measure_pairs(
             estimator(*images)  # from then on it is recorded
         whole = time_calls(lambda: estimator(*images), estimator.device, repeats)
         memory = peak_memory(estimator.device)
-        network = time_calls(
-            network_call(estimator, height, width, batch), estimator.device, repeats
-        )
+        call = network_call(estimator, height, width, batch, fused=fused)
+        network = time_calls(call, estimator.device, repeats)
     except RuntimeError as error:
         if not out_of_gpu_memory(error):
             raise
@@ -64,7 +71,9 @@ def measure_pairs(
     return PairCost(network * (1 / batch), whole * (1 / batch), memory)
 
 
-def network_call(estimator: FlowEstimator, height: int, width: int, batch: int) -> Call:
+def network_call(
+    estimator: FlowEstimator, height: int, width: int, batch: int, *, fused: bool = True
+) -> Call:
     """Return a call of the estimator's network alone: images and flow stay on its device.
 
     On a GPU they are images as they come and flow at their size. The one place that knows what is
@@ -73,7 +82,7 @@ def network_call(estimator: FlowEstimator, height: int, width: int, batch: int) 
     if estimator._gpu is None:
         return _plain_call(estimator, height, width, batch)
     first, second = (torch.from_numpy(images) for images in textured_pairs(batch, height, width))
-    shape = Batch(2 * batch, height, width, 3, first.dtype, consecutive=False, fused=True)
+    shape = Batch(2 * batch, height, width, 3, first.dtype, consecutive=False, fused=fused)
     with torch.cuda.device(estimator.device), torch.inference_mode(), exact_convolutions():
         graph = CapturedFlow(estimator._gpu.network, shape, estimator.device)
         graph.pixels.copy_(torch.cat((first, second)))

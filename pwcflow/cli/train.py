@@ -106,9 +106,7 @@ def train(
     ] = None,
     minutes: Annotated[
         float | None,
-        typer.Option(
-            "--minutes", metavar="MINUTES", help="Length of the run.", callback=positive
-        ),
+        typer.Option("--minutes", metavar="MINUTES", help="Length of the run.", callback=positive),
     ] = None,
     steps: Annotated[
         int | None,

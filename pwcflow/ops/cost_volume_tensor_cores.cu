@@ -362,26 +362,27 @@ __global__ void cost_volume_strips(const T* __restrict__ first, const T* __restr
     }
 }
 
-// As cost_volume_gradient in cost_volume.cu. A block owns TILE pixels of each of two rows, and GROUP
+// As cost_volume_gradient in cost_volume.cu. A block owns TILE pixels of each of ROWS rows, and GROUP
 // channels of all it is given. The gradient at the displacements of one vertical offset is a banded
 // matrix, TILE x SPAN, that multiplies the SPAN pixels of the other feature. Eight warps: each owns
-// one row and a quarter of the channels. 256 threads.
-template <typename T, int SIGN>
+// one row and 16 of the channels. 256 threads.
+template <typename T, int SIGN, int ROWS, int GROUP>
 __device__ void gradient_on_tensor_cores(const T* __restrict__ grad, const T* __restrict__ other,
                                          T* __restrict__ result, Strides of_grad, Strides of_other,
                                          Strides of_result, long long block, int channels,
                                          int height, int width, int packs_in, int pairs_out) {
-    constexpr int ROWS = 2, GROUP = 64, PITCH = GROUP + 8, BAND = SPAN + 8;
+    constexpr int PITCH = GROUP + 8, BAND = SPAN + 8;
     constexpr int OTHER_ROWS = ROWS + 2 * MAX_DISPLACEMENT, ELEMENTS = ROWS * DISPLACEMENTS * TILE;
     constexpr int THREADS = 256, AT_ONCE = 6;
+    static_assert(ROWS * GROUP / 16 * 32 == THREADS, "each warp has a row and 16 channels");
     extern __shared__ uint4 memory[];
     T* const bands = reinterpret_cast<T*>(memory);  // [row][offset][pixel][neighbour]
     T* const tile = bands + ROWS * SIDE * TILE * BAND;
     const int groups = (channels + GROUP - 1) / GROUP;
     const int c0 = static_cast<int>(block % groups) * GROUP;
     const Place place(block / groups, height, width, ROWS);
-    const int thread = threadIdx.x, lane = thread % 32, row = thread / 32 % 2;
-    const int quarter = thread / 64;
+    const int thread = threadIdx.x, lane = thread % 32, row = thread / 32 % ROWS;
+    const int part = thread / 32 / ROWS;
     grad += place.n * of_grad.n;
     other += place.n * of_other.n;
     result += place.n * of_result.n;
@@ -428,7 +429,7 @@ __device__ void gradient_on_tensor_cores(const T* __restrict__ grad, const T* __
         const T* band = bands + (row * SIDE + offset) * TILE * BAND;
         load_matrices(a, band + lane % 16 * BAND + lane / 16 * 8);
         load_matrices(a_last, band + lane % 16 * BAND + 16);
-        const T* pixels = tile + (row + offset) * SPAN * PITCH + quarter * 16;
+        const T* pixels = tile + (row + offset) * SPAN * PITCH + part * 16;
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
             unsigned b[2], b_last;
@@ -445,7 +446,7 @@ __device__ void gradient_on_tensor_cores(const T* __restrict__ grad, const T* __
 #pragma unroll
         for (int i = 0; i < 4; i += 2) {
             const int x = place.x0 + lane / 4 + i / 2 * 8;
-            const int c = c0 + quarter * 16 + j * 8 + lane % 4 * 2;
+            const int c = c0 + part * 16 + j * 8 + lane % 4 * 2;
             if (x >= width || c >= channels) continue;
             const T pair[2] = {narrow<T>(sum[j][i] / channels),
                                narrow<T>(sum[j][i + 1] / channels)};
@@ -463,7 +464,7 @@ __device__ void gradient_on_tensor_cores(const T* __restrict__ grad, const T* __
 }
 
 // Both gradients: every other block is at the first feature's, and every other at the second's.
-template <typename T>
+template <typename T, int ROWS, int GROUP>
 __launch_bounds__(256)
 __global__ void cost_volume_gradients_halves(
     const T* __restrict__ grad, const T* __restrict__ first, const T* __restrict__ second,
@@ -472,11 +473,12 @@ __global__ void cost_volume_gradients_halves(
     int width, int packs_in, int pairs_out) {
     const long long block = blockIdx.x / 2;
     if (blockIdx.x % 2 == 0) {
-        gradient_on_tensor_cores<T, 1>(grad, second, grad_first, of_grad, of_second, of_grad_first,
-                                       block, channels, height, width, packs_in, pairs_out);
+        gradient_on_tensor_cores<T, 1, ROWS, GROUP>(grad, second, grad_first, of_grad, of_second,
+                                                    of_grad_first, block, channels, height, width,
+                                                    packs_in, pairs_out);
     } else {
-        gradient_on_tensor_cores<T, -1>(grad, first, grad_second, of_grad, of_first,
-                                        of_grad_second, block, channels, height, width, packs_in,
-                                        pairs_out);
+        gradient_on_tensor_cores<T, -1, ROWS, GROUP>(grad, first, grad_second, of_grad, of_first,
+                                                     of_grad_second, block, channels, height, width,
+                                                     packs_in, pairs_out);
     }
 }

@@ -26,7 +26,9 @@ FORWARD_KERNELS = {4: ("cost_volume_large", 1), 1: ("cost_volume_small", 8)}
 FORWARD_WORKERS = 36
 CHUNK_BYTES = {1: 128, 8: 256}
 """Of the channels that pass through shared memory at a time, by that number of threads."""
-HALVES_GRADIENT_ROWS, HALVES_GRADIENT_CHANNELS, HALVES_GRADIENT_THREADS = 2, 64, 256
+HALVES_GRADIENT_THREADS = 256
+HALVES_GRADIENT_TILES = {32: (4, 32), 1 << 31: (2, 64)}
+"""By up to how many channels: rows and channels of a block, so that few channels waste none."""
 REARRANGE_TILE = 32
 REARRANGE_BLOCK = (32, 8, 1)
 GRADIENT_WARPS = 8
@@ -89,7 +91,6 @@ ANYWHERE = (
     "cost_volume_gradient_first",
     "cost_volume_gradient_second",
 )
-HALVES_GRADIENTS = "cost_volume_gradients_halves"
 
 Kernels = dict[str, Kernel]
 """By name, those of one dtype on one device."""
@@ -122,7 +123,9 @@ def _symbols(dtype: torch.dtype, tensor_cores: bool) -> dict[str, dict[str, str]
         ]
         symbols = {name: name.replace("<", f"<{scalar}, ") for name in strips}
         if dtype.itemsize == 2:
-            symbols[HALVES_GRADIENTS] = f"{HALVES_GRADIENTS}<{scalar}>"
+            for rows, channels in HALVES_GRADIENT_TILES.values():
+                name = _halves_gradients(rows, channels)
+                symbols[name] = name.replace("<", f"<{scalar}, ")
         files[TENSOR_CORES_FILE] = symbols
     return files
 
@@ -207,8 +210,12 @@ def cost_volume_backward(
     results = empty_like_layout(first), empty_like_layout(second)
     if not first.numel():
         return results
-    if HALVES_GRADIENTS in kernels:
-        _gradients_of_halves(kernels[HALVES_GRADIENTS], grad, first, second, results)
+    rows, channels = next(
+        tile for most, tile in HALVES_GRADIENT_TILES.items() if first.shape[1] <= most
+    )
+    on_tensor_cores = kernels.get(_halves_gradients(rows, channels))
+    if on_tensor_cores:
+        _gradients_of_halves(on_tensor_cores, (rows, channels), grad, first, second, results)
         return results
     grad = grad.contiguous()
     _gradient(kernels, "cost_volume_gradient_first", grad, second, results[0])
@@ -217,25 +224,27 @@ def cost_volume_backward(
 
 
 def _gradients_of_halves(
-    kernel: Kernel, grad: Tensor, first: Tensor, second: Tensor, results: tuple[Tensor, Tensor]
+    kernel: Kernel,
+    tile: tuple[int, int],
+    grad: Tensor,
+    first: Tensor,
+    second: Tensor,
+    results: tuple[Tensor, Tensor],
 ) -> None:
     n, c, h, w = first.shape
+    rows, channels = tile
     packs_in = c % 8 == 0 and fits_packs(first) and fits_packs(second)
     pairs_out = c % 8 == 0 and fits_packs(results[0]) and fits_packs(results[1])
     tensors = (grad, first, second, *results)
     # Bands of gradients, and pixels of a feature.
-    bands = HALVES_GRADIENT_ROWS * (SPAN - TILE + 1) * TILE * (SPAN + PITCH_GAP)
-    pixels = (HALVES_GRADIENT_ROWS + 2 * MAX_DISPLACEMENT) * SPAN
+    bands = rows * (SPAN - TILE + 1) * TILE * (SPAN + PITCH_GAP)
+    pixels = (rows + 2 * MAX_DISPLACEMENT) * SPAN
     launch(
         kernel,
-        2
-        * n
-        * ceil_div(h, HALVES_GRADIENT_ROWS)
-        * ceil_div(w, TILE)
-        * ceil_div(c, HALVES_GRADIENT_CHANNELS),
+        2 * n * ceil_div(h, rows) * ceil_div(w, TILE) * ceil_div(c, channels),
         (HALVES_GRADIENT_THREADS, 1, 1),
         (*tensors, *map(strides, tensors), *int32(c, h, w, packs_in, pairs_out)),
-        shared_bytes=2 * (bands + pixels * (HALVES_GRADIENT_CHANNELS + PITCH_GAP)),
+        shared_bytes=2 * (bands + pixels * (channels + PITCH_GAP)),
     )
 
 
@@ -286,6 +295,11 @@ def _strips(tiling: Tiling, packed: bool, whole: bool) -> str:
     """Return the kernel's name and its template's arguments but for the first, the type."""
     numbers = ", ".join(map(str, tiling))
     return f"cost_volume_strips<{numbers}, {str(packed).lower()}, {str(whole).lower()}>"
+
+
+def _halves_gradients(rows: int, channels: int) -> str:
+    """Return the kernel's name likewise."""
+    return f"cost_volume_gradients_halves<{rows}, {channels}>"
 
 
 def _shared_bytes(first: Tensor, rows: int, split: int) -> int:

@@ -92,20 +92,6 @@ def test_a_copy_of_large_slices_fits_the_workspace():
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(
-    "geometry", [Geometry(), Geometry(stride=2), Geometry(padding=4, dilation=4)]
-)
-def test_contiguous_float32_is_convolved_without_rounding_to_tf32(geometry):
-    x, weight = (tensor.contiguous() for tensor in operands(torch.float32)[:2])
-    expected = F.conv2d(
-        double(x), double(weight), None, geometry.stride, geometry.padding, geometry.dilation
-    )
-    out = torch.empty_like(expected, dtype=torch.float32, device="cuda")
-    convolve(x, weight, None, out, geometry)
-    assert relative_error(out, expected) <= 1e-6  # with TF32 3e-4
-
-
-@pytest.mark.gpu
 def test_the_library_of_this_pytorch_is_found():
     assert cudnn.is_available()
 

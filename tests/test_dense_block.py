@@ -17,7 +17,7 @@ WIDTHS = (24, 16, 8)
 # ‖error‖ / ‖expected‖. The halves round at every layer, to within 2^-11 and 2^-8.
 TOLERANCES = {
     torch.float64: 1e-12,
-    torch.float32: 2e-6,
+    torch.float32: 5e-6,
     torch.float16: 2e-3,
     torch.bfloat16: 2e-2,
 }

@@ -1,6 +1,5 @@
 """Convolutions on channels of larger tensors, transposed ones too."""
 
-import torch
 from torch import Tensor
 
 from pwcflow.cudnn import operations
@@ -20,8 +19,6 @@ from pwcflow.cudnn.plans import plan_for
 
 CANDIDATES = 4
 """Ways to compute a convolution, of those that cuDNN thinks fastest, that are tried out."""
-FLOAT32_CANDIDATES = 8
-"""Without TF32: what cuDNN thinks fastest is far from it there."""
 FUSED_CANDIDATES = 3
 """With bias and LeakyReLU: cuDNN compiles those when they are first used, a quarter of a second
 each."""
@@ -40,8 +37,8 @@ def convolve(
 
     Args:
         x: (N, C, H, W) on a GPU, float16, bfloat16 or float32; channels-last, or some channels of
-            a channels-last tensor, from a multiple of 16 bytes on; float32 also contiguous.
-        weight: (K, C, R, S), in the layout of `x`.
+            a channels-last tensor, from a multiple of 16 bytes on.
+        weight: (K, C, R, S), channels-last.
         bias: (K,) of the same dtype.
         out: (N, K, H', W'), as `x`; may be other channels of the same memory.
         geometry: stride, padding and dilation.
@@ -64,9 +61,7 @@ def convolve(
         added = layouts[3] if bias is not None else None
         return operations.forward(layouts[0], layouts[1], added, layouts[2], geometry, slope)
 
-    most = FUSED_CANDIDATES if bias is not None else CANDIDATES
-    if x.dtype == torch.float32:
-        most = FLOAT32_CANDIDATES
+    most = CANDIDATES if bias is None else FUSED_CANDIDATES
     plan_for(key, most, graph, names, tensors, scratch=2).run(tensors)
 
 

@@ -1,11 +1,8 @@
 """PWC-Net as it is, for where that is fastest."""
 
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from pwcflow import cudnn
 from pwcflow.aligned import IMAGE_CHANNELS
-from pwcflow.cudnn import CudnnError, Geometry
 from pwcflow.network import DECODER_LEVELS, PYRAMID_CHANNELS, PwcNet, Pyramid
 
 
@@ -17,9 +14,7 @@ class ExactNetwork:
     """
 
     def __init__(self, network: PwcNet) -> None:
-        """Take the network, on its device and in its precision; it is changed."""
-        if next(network.parameters()).is_cuda:
-            _choose_convolutions(network)
+        """Take the network, on its device and in its precision."""
         self.plain = network
         self._weight = next(network.parameters())
         self.dtype = self._weight.dtype
@@ -52,43 +47,3 @@ class ExactNetwork:
     def decode(self, first: Pyramid, second: Pyramid) -> Tensor:
         """Return the flow from the first images to the second; see `InferenceNetwork.decode`."""
         return self.plain.decode(first, second)[-1]
-
-
-class _Convolution(nn.Module):
-    """A convolution by the fastest of cuDNN's ways, for tensors on a GPU.
-
-    PyTorch takes what cuDNN's heuristics put first, or times ways in gigabytes of memory. For two
-    of the network's convolutions the former is FFT, which takes as long as all the others.
-    """
-
-    def __init__(self, layer: nn.Conv2d) -> None:
-        super().__init__()
-        assert layer.bias is not None
-        (stride, _), (dilation, _) = layer.stride, layer.dilation
-        assert isinstance(layer.padding, tuple)
-        self.weight, self.bias = layer.weight, layer.bias
-        self._geometry = Geometry(stride, layer.padding[0], dilation)
-
-    def forward(self, x: Tensor) -> Tensor:
-        stride, padding, dilation = (
-            self._geometry.stride,
-            self._geometry.padding,
-            self._geometry.dilation,
-        )
-        n, _, h, w = x.shape
-        # Every convolution of the network keeps the size, or halves it.
-        out = x.new_empty((n, len(self.weight), -(-h // stride), -(-w // stride)))
-        try:
-            cudnn.convolve(x, self.weight, None, out, self._geometry)
-        except CudnnError:
-            return F.conv2d(x, self.weight, self.bias, stride, padding, dilation)
-        return out.add_(self.bias.view(-1, 1, 1))
-
-
-def _choose_convolutions(network: nn.Module) -> None:
-    """Put `_Convolution` in the place of every convolution."""
-    for name, child in network.named_children():
-        if isinstance(child, nn.Conv2d):
-            setattr(network, name, _Convolution(child))
-        else:
-            _choose_convolutions(child)

@@ -32,7 +32,7 @@ _ALL = (
         file_name="default.safetensors",
         trained_on="synthetic pairs rendered from freely licensed photographs",
         licence="MIT, like pwcflow: commercial use is allowed",
-        sha256="bc6e5921c354a4c2017a9dfb1b3fa4b3834726df9e52e531b33c27c6b2696589",
+        sha256="5789d510cb88635eb016fd82687ace0c567a8ce05178dfafb9ec240b424a481e",
     ),
     # The Caffe models of the paper's authors, converted. The first is their entry
     # in the Robust Vision Challenge, which learned from Sintel's training set.

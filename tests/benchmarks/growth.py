@@ -1,13 +1,14 @@
-"""How time and memory grow with the size of a pair and with the batch; prints one JSON object.
+"""How time and memory grow with the size of a pair and with the batch; writes one JSON object.
 
-Run on a machine with a GPU, from the top of a checkout: python -m tests.benchmarks.growth
-Draw what it printed, anywhere: python -m tests.benchmarks.growth --plot growth.json growth.png
+Run on a machine with a GPU, from the top of a checkout: python -m tests.benchmarks.growth OUTPUT
+Draw what it wrote, anywhere: python -m tests.benchmarks.growth --plot growth.json growth.png
 """
 
 import argparse
 import json
 import math
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,17 +35,24 @@ DECADES_FOR_LOG = 1.3
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("output", nargs="?", type=Path, help="written anew after each figure")
     parser.add_argument("--plot", nargs=2, type=Path, metavar=("JSON", "PNG"))
     chosen = parser.parse_args()
+    if (chosen.output is None) == (chosen.plot is None):
+        parser.error("give OUTPUT, or --plot")
     if chosen.plot:
         source, target = chosen.plot
         write_image(target, draw(json.loads(source.read_text(encoding="utf-8"))))
     else:
-        print(json.dumps(measure(), indent=2))
+        for growth in measure():
+            chosen.output.write_text(json.dumps(growth, indent=2) + "\n", encoding="utf-8")
 
 
-def measure() -> dict[str, Any]:
-    """Return time and memory by size and by batch; those that the GPU cannot hold have none."""
+def measure() -> Iterator[dict[str, Any]]:
+    """Yield time and memory by size and by batch, as far as they are measured.
+
+    Those that the GPU cannot hold have none.
+    """
     from pwcflow.bench.network import measure_pairs
     from pwcflow.bench.report import pair_summary
     from pwcflow.estimator import FlowEstimator
@@ -63,13 +71,19 @@ def measure() -> dict[str, Any]:
         print(f"{size[0]} x {size[1]}, batch {batch}: {cost}", file=sys.stderr)
         return pair_summary(size, batch, cost)
 
-    return {
+    growth: dict[str, Any] = {
         "machine": described(),
         "precision": PRECISION,
         "repeats": REPEATS,
-        "by_size": [{"megapixels": area, **row(size_of(area), 1)} for area in MEGAPIXELS],
-        "by_batch": [row(BATCH_SIZE, batch) for batch in BATCHES],
+        "by_size": [],
+        "by_batch": [],
     }
+    for area in MEGAPIXELS:
+        growth["by_size"].append({"megapixels": area, **row(size_of(area), 1)})
+        yield growth
+    for batch in BATCHES:
+        growth["by_batch"].append(row(BATCH_SIZE, batch))
+        yield growth
 
 
 def size_of(megapixels: float) -> tuple[int, int]:

@@ -1,6 +1,6 @@
-"""How fast the network and its cost volume are, beside others, in one run; prints one JSON object.
+"""How fast the network and its cost volume are, beside others, in one run; writes one JSON object.
 
-Run on a machine with a GPU, from the top of a checkout: python -m tests.benchmarks.speed
+Run on a machine with a GPU, from the top of a checkout: python -m tests.benchmarks.speed OUTPUT
 torchvision's RAFT and the package localcorr take part where they are installed.
 
 The others run as somebody who wants them fast would: cuDNN may choose the fastest of its
@@ -15,10 +15,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
+from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -42,39 +45,63 @@ GPU = torch.device("cuda")
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("output", nargs="?", type=Path, help="written anew after each figure")
     parser.add_argument("--compile-seconds", type=float, default=COMPILE_SECONDS)
     parser.add_argument("--compiled", choices=PRECISIONS, help="print this one row only")
     chosen = parser.parse_args()
+    if (chosen.output is None) == (chosen.compiled is None):
+        parser.error("give OUTPUT, or --compiled")
     if reason := missing_kernels():
         sys.exit(f"error: {reason}")
     if chosen.compiled:
         print(json.dumps(compiled(chosen.compiled)))
         return
+    for result in measure(chosen.compile_seconds):
+        chosen.output.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
+
+def measure(compile_seconds: float) -> Iterator[dict[str, Any]]:
+    """Yield all figures, as far as they are measured: what takes long to prepare comes last."""
+    networks: list[dict[str, object]] = []
     result = {
         "machine": described(),
         "torchvision": _version("torchvision"),
         "localcorr": _version("localcorr") if localcorr_volume(GPU) else None,
         "pair": f"{WIDTH} x {HEIGHT}",
         "repeats": REPEATS,
-        "networks": [
-            *(ours(precision, batch) for precision in ("fp16", "fp32") for batch in (1, 8)),
-            *(plain("fp32", batch, tf32=tf32) for tf32 in (False, True) for batch in (1, 8)),
-            plain("fp16", 1, tf32=False),
-            *(compiled_apart(precision, chosen.compile_seconds) for precision in ("fp16", "fp32")),
-            raft_small(),
-        ],
+        "networks": networks,
         "cost_volume": {precision: cost_volumes(precision) for precision in ("fp16", "fp32")},
     }
-    print(json.dumps(result, indent=2))
+    for row in chain(
+        (ours(precision, batch, fused=False) for precision in ("fp16", "fp32") for batch in (1, 8)),
+        (plain("fp32", batch, tf32=tf32) for tf32 in (False, True) for batch in (1, 8)),
+        (plain("fp16", batch, tf32=False) for batch in (1,)),
+        (raft_small() for _ in (1,)),
+        (ours("fp16", batch, fused=True) for batch in (1, 8)),
+        (compiled_apart(precision, compile_seconds) for precision in ("fp16", "fp32")),
+    ):
+        networks.append(row)
+        yield result
 
 
-def ours(precision: str, batch: int) -> dict[str, object]:
-    """Return the estimator's network, and the whole from numpy to numpy."""
+def ours(precision: str, batch: int, *, fused: bool) -> dict[str, object]:
+    """Return the estimator's network, and the whole from numpy to numpy.
+
+    The network is that of pairs, or with `fused` that of long videos, which takes long to prepare.
+    """
+    started = time.perf_counter()
     cost = measure_pairs(
-        lambda: FlowEstimator(device="cuda", precision=precision), HEIGHT, WIDTH, batch, REPEATS
+        lambda: FlowEstimator(device="cuda", precision=precision),
+        HEIGHT,
+        WIDTH,
+        batch,
+        REPEATS,
+        fused=fused,
     )
+    took = time.perf_counter() - started
     row = pair_summary((HEIGHT, WIDTH), batch, cost)
-    return {"network": "ours", "precision": precision, "tf32": False, **row}
+    name = "ours, compiled by cuDNN" if fused else "ours"
+    return {"network": name, "precision": precision, "tf32": False, "seconds": took, **row}
 
 
 def plain(precision: str, batch: int, *, tf32: bool) -> dict[str, object]:

@@ -12,16 +12,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pwcflow.cuda_kernels import Kernel, launch, load_kernels
-from pwcflow.ops.bias_leaky_relu import (
-    BACKWARD_BLOCKS,
-    FORWARD_BLOCKS,
-    THREADS,
-    grid,
-    sum_partial_gradients,
-)
-from pwcflow.ops.dtypes import SCALAR_TYPES, sum_dtype, sum_scalar
+from pwcflow.cuda_kernels import Kernel, launch
+from pwcflow.ops.bias_leaky_relu import sum_partial_gradients
+from pwcflow.ops.dtypes import sum_dtype, sum_scalar
+from pwcflow.ops.kernels import kernels_of_dtype
 from pwcflow.ops.layout import PACK_BYTES, layout_of, pack_width, pixel_pitch
+from pwcflow.ops.pixel_rows import BACKWARD_BLOCKS, FORWARD_BLOCKS, THREADS, grid
 
 MOST_PARTS = 6
 """Gradients that are added up at once, as in append.cu."""
@@ -162,17 +158,10 @@ def _pitch(tensor: Tensor) -> int:
 
 
 def _kernels(*tensors: Tensor) -> dict[str, Kernel] | None:
-    """Return the kernels by name, where they take all of the tensors; else None.
-
-    Compiles them on the first call for a dtype, which must not happen inside a CUDA-graph capture.
-    """
+    """Return the kernels by name, where they take all of the tensors; else None."""
     first = tensors[0]
     if not first.is_cuda or not first.numel():
         return None
     if any(pixel_pitch(tensor) is None or pack_width(tensor) == 1 for tensor in tensors):
         return None
-    symbols = {name: f"{name}<{SCALAR_TYPES[first.dtype]}>" for name in KERNELS}
-    kernels = load_kernels("pwcflow.ops", "append.cu", tuple(symbols.values()), first.device.index)
-    if kernels is None:
-        return None
-    return {name: kernels[symbol] for name, symbol in symbols.items()}
+    return kernels_of_dtype("append.cu", KERNELS, first.dtype, first.device)

@@ -1,5 +1,6 @@
 """What a dense block does around its convolutions, in one pass each way; for training.
 
+These are plain functions, no operators: `pwcflow.dense_block` has the gradient of them all.
 A layer's result becomes the first channels of a tensor whose others are what the layer saw. That
 tensor is seen by several later layers, whose gradients of these channels are added up.
 """
@@ -32,7 +33,8 @@ def append(y: Tensor, bias: Tensor, x: Tensor, slope: float) -> Tensor:
     """Return LeakyReLU of y + bias with the channels of x behind it; has no gradient by itself.
 
     Args:
-        y: (N, K, H, W), what a convolution without a bias gave.
+        y: (N, K, H, W), what a convolution without a bias gave; float16, bfloat16, float32 or
+            float64.
         bias: (K,).
         x: (N, C, H, W), what the convolution saw.
         slope: what negative values are multiplied by, above 0.
@@ -75,11 +77,12 @@ def append(y: Tensor, bias: Tensor, x: Tensor, slope: float) -> Tensor:
 def append_backward(
     gradients: Sequence[Tensor], activated: Tensor, slope: float
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradients of y (N, K, H, W) and of bias (K,).
+    """Return the gradients of y (N, K, H, W) and of bias (K,), in the dtype of `activated`.
 
     Args:
-        gradients: of the channels that y became, (N, K, H, W) each, which add up; at most
-            MOST_PARTS.
+        gradients: of the channels that y became, (N, K, H, W) each, any strides, which add up; at
+            most MOST_PARTS. Their sum, and that over the pixels, are in float32 (float64 for
+            float64) and rounded once.
         activated: these channels, from `append`.
         slope: of the LeakyReLU.
     """

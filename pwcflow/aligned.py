@@ -11,7 +11,8 @@ Parameters have the names they have in `PwcNet`. Those that see such channels ha
 them, the gaps, which change no flow and whose gradients are zero; `align_state` puts the gaps into
 `PwcNet`'s weights and `unalign_state` takes them out.
 
-Its convolutions leave their bias to the operator that computes their LeakyReLU.
+Its convolutions leave their bias to the operator that computes their LeakyReLU, or to what
+computes dense blocks.
 """
 
 from collections.abc import Mapping
@@ -32,14 +33,21 @@ from pwcflow.network import (
     Pyramid,
     check_size,
 )
-from pwcflow.ops import ALIGNED_CHANNELS, COST_VOLUME_CHANNELS, FLOW_SCALE, bias_leaky_relu
+from pwcflow.ops import (
+    ALIGNED_CHANNELS,
+    COST_VOLUME_CHANNELS,
+    FEATURE_PLACE,
+    FLOW_SCALE,
+    PACKED_CHANNELS,
+    bias_leaky_relu,
+)
 from pwcflow.warp import backward_warp
 
 ALIGNMENT = 8
 IMAGE_CHANNELS = 3
 IMAGE_GAP = -IMAGE_CHANNELS % ALIGNMENT
 COST_GAP = ALIGNED_CHANNELS - COST_VOLUME_CHANNELS
-FLOW_GAP = -(2 + 2) % ALIGNMENT
+FLOW_GAP = PACKED_CHANNELS - FEATURE_PLACE.stop
 """Behind the flow and the feature that come from the coarser level."""
 
 
@@ -67,6 +75,7 @@ class AlignedFlowDecoder(FlowDecoder):
             flow = self.upsample_flow(coarse_flow)
             feature = self.upsample_feature(coarse_feature)
             second = backward_warp(second, flow * (FLOW_SCALE / 2**self.level))
+            # The cost volume loads channels that lie together; sampling may lay them apart.
             second = second.contiguous(memory_format=torch.channels_last)
             upsampled = flow.to(first.dtype), feature
         x = self._block(first, second, upsampled)

@@ -1,4 +1,4 @@
-"""What a decoder's dense block is given, for training: written once, where it is read.
+"""What a decoder's dense block is given, for training, written straight to where it is read.
 
     cost volume 81, 7 of zeros
     first feature, flow 2, feature 2, 4 of zeros        but for level 6
@@ -28,12 +28,17 @@ def decoder_input(
 ) -> Tensor:
     """Return (N, 88, H, W), or (N, 88 + C + 8, H, W) with `upsampled`; channels-last.
 
+    It has gradients for the tensors, which have none themselves.
+
     Args:
-        first: features of the first image, (N, C, H, W).
-        second: those of the second image, warped to the first one.
+        first: features of the first image, (N, C, H, W), as `cost_volume` takes them.
+        second: those of the second image, warped to the first; same shape, dtype, device.
         upsampled: flow and feature from the coarser level, (N, 2, H, W) each, in the dtype of
             `first`; None at the coarsest level.
-        slope: of the LeakyReLU behind the cost volume.
+        slope: of the LeakyReLU behind the cost volume, above 0.
+
+    Raises:
+        ValueError: as `leaky_cost_volume`.
     """
     x: Tensor = _DecoderInput.apply(first, second, slope, *(upsampled or ()))  # type: ignore[no-untyped-call]
     return x

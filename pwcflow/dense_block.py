@@ -5,6 +5,9 @@ Each layer sees all that the block was given and all that the layers before it f
 which gradients of the same channels meet. Here a layer's bias, its LeakyReLU and the copy are one
 pass, and gradients lie where they were computed until a layer needs the sum of some of their
 channels.
+
+Source: Huang, Liu, van der Maaten, Weinberger, "Densely Connected Convolutional Networks", CVPR
+2017, section 3 (arXiv 1608.06993), with the results in the order of PWC-Net's released models.
 """
 
 from collections.abc import Sequence
@@ -21,13 +24,15 @@ def dense_block(x: Tensor, layers: Sequence[tuple[Tensor, Tensor]], slope: float
     """Return the results of all layers, the last one first, and then what the block was given.
 
     Args:
-        x: (N, C, H, W).
+        x: (N, C, H, W), float16, bfloat16, float32 or float64; the CUDA kernels take channels-last
+            ones whose channels are multiples of 16 bytes, PyTorch computes the others.
         layers: the weight (K, C', 3, 3) and the bias (K,) of each convolution, whose C' is the C of
-            `x` and the K of the layers before it; fewer than MOST_PARTS.
-        slope: of the LeakyReLU behind each.
+            `x` and the K of the layers before it; of the dtype of `x`; fewer than MOST_PARTS.
+        slope: of the LeakyReLU behind each, above 0.
 
     Returns:
-        (N, C + the sum of K, H, W). With a gradient, once.
+        (N, C + the sum of K, H, W), in the dtype of `x`. It has gradients for `x` and the layers,
+        which have none themselves.
     """
     assert len(layers) < MOST_PARTS
     flat = [parameter for layer in layers for parameter in layer]

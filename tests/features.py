@@ -6,10 +6,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from pwcflow.ops import cuda as kernels
-
-__all__ = ["DEVICES", "SHAPES", "TOLERANCES", "features", "kernels", "relative_error"]
-
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 # No images, no pixels, one value, C no multiple of a warp, the pyramid's widest level, a batch.
 SHAPES = [(0, 3, 4, 4), (2, 3, 0, 4), (1, 1, 1, 1), (3, 33, 5, 7), (1, 196, 7, 17), (3, 16, 33, 65)]

@@ -77,8 +77,8 @@ def test_the_gpu_agrees_with_the_cpu(weights, flows_on_cpu, bootstrap, evaluatio
     # The warp drops what has less than 0.999 of its weight inside the image: where a coarse pixel
     # is that close to the edge, a rounding tells whether it is dropped, and what it is part of
     # moves a little. In one pair, a tenth of which leaves the image, float32 on the CPU itself is
-    # 3e-4 px from float64 on average, 2e-2 at most (default weights of 1.2 million pairs); in the
-    # others 1.1e-3 px at most.
+    # 3e-4 px from float64 on average, 2e-2 at most, by the weights before these; in the others
+    # 1.1e-3 px at most.
     file = bootstrap if weights == "bootstrap" else weights
     found = differences("cuda", file, flows_on_cpu(file), evaluation_pairs)
     mean = {name: float(difference.mean()) for name, difference in found.items()}

@@ -10,8 +10,9 @@ import torch
 
 from pwcflow.ops import cost_volume
 from pwcflow.ops.cost_volume import _cost_volume_backward
+from pwcflow.ops.cost_volume_cuda import kernels_for
 
-from .features import TOLERANCES, features, kernels
+from .features import TOLERANCES, features
 
 pytestmark = pytest.mark.gpu
 
@@ -23,7 +24,7 @@ def busy(milliseconds: float) -> None:
 
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 def test_the_kernels_load_for_every_dtype(dtype):
-    assert kernels.available(torch.empty(0, dtype=dtype, device="cuda"))
+    assert kernels_for(torch.empty(0, dtype=dtype, device="cuda")) is not None
 
 
 def test_work_on_a_side_stream_keeps_its_order():

@@ -31,6 +31,7 @@ def height_by_width(text: str, example: str) -> tuple[int, int]:
 WeightsOption = Annotated[
     str, typer.Option(help="A checkpoint's name or file.", metavar="NAME|FILE")
 ]
+# Named, as Typer 0.27 takes a metavar for the option's name where the two are the same.
 DeviceOption = Annotated[
     str, typer.Option("--device", metavar="DEVICE", help="auto, cpu, cuda or cuda:INDEX.")
 ]

@@ -45,6 +45,11 @@ class ColorCode:
         return center or ((255,) * 3 if self.background == "white" else (0,) * 3)
 
     @property
+    def marks_beyond(self) -> bool:
+        """Whether a vector longer than the scale is darkened, or on black lightened."""
+        return palette(self.palette).center is None
+
+    @property
     def unknown_color(self) -> Rgb:
         """The colour of unknown pixels."""
         return self.unknown or ((128,) * 3 if self.still == (0, 0, 0) else (0,) * 3)

@@ -97,7 +97,7 @@ def drawable_scale(scale_px: float) -> float:
 
 
 def checked_scale(flow: Flow, max_magnitude_px: float | None, code: ColorCode) -> float:
-    """Return the scale in pixels that `flow_to_color` divides by; it tells arguments and errors."""
+    """Return the scale in pixels that `flow_to_color` divides by; see there for the errors."""
     if flow.ndim != 3 or flow.shape[2] != 2:
         raise ValueError(f"a flow is (H, W, 2), but {flow.shape = }")
     if max_magnitude_px is None:
@@ -144,7 +144,7 @@ def _paint(flow: Flow, scale: float, code: ColorCode, image: npt.NDArray[np.uint
     place, radius, beyond, known, color = _polar(flow, scale, code)
     still = code.still[0]
     towards, shade = 0, None  # what it is darkened, or on black lightened, to
-    if beyond is not None and palette(code.palette).center is None:
+    if beyond is not None and code.marks_beyond:
         towards = 255 - still
         shade = 1 - np.float32(1 - DARKENED) * beyond
     planes = []
@@ -175,7 +175,7 @@ def _paint_over(
     """Fill `image` with the colours of `flow` over `below`."""
     place, radius, beyond, known, color = _polar(flow, scale, code)
     shade = None
-    if beyond is not None and palette(code.palette).center is None:
+    if beyond is not None and code.marks_beyond:
         shade = 1 - np.float32(1 - DARKENED) * beyond
     if known is not None:
         radius[~known] = 1

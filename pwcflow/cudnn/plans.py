@@ -61,7 +61,7 @@ class Plan:
 
         Args:
             tensors: what it is computed on.
-            workspace: bytes that it may use; they are allocated where there are none.
+            workspace: uint8, of as many bytes as the attribute says; None to allocate them.
         """
         device = tensors[0].device
         if workspace is None:

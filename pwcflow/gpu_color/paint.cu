@@ -5,7 +5,7 @@
 // else is continuous, but where the rim's ends meet, which the sign of v decides.
 
 constexpr int THREADS = 256;
-constexpr float UNKNOWN_ABOVE = 1e9f;
+constexpr float UNKNOWN_ABOVE = 1e9f;  // as in pwcflow/flow_file
 constexpr float UNITS_PER_PX = 1073741824.0f;  // 2^30, as in pwcflow/color/vectors.py
 constexpr float WHITE = 255.0f;
 constexpr float TURN = 6.28318531f;

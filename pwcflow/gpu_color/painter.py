@@ -7,7 +7,7 @@ from torch import Tensor
 
 from pwcflow.color.code import MIDDLEBURY, ColorCode
 from pwcflow.color.painting import DARKENED, checked_scale, flow_to_color, lacking_on_rim
-from pwcflow.color.palette import PaletteName, palette
+from pwcflow.color.palette import PaletteName
 from pwcflow.color.vectors import UNITS_PER_PX
 from pwcflow.cuda_kernels import ceil_div, int32, launch, load_kernels
 from pwcflow.flow_file import Flow
@@ -63,7 +63,6 @@ class GpuPainter:
             vectors = host.to(self._device, non_blocking=True)
             image = torch.empty((height, width, 3), dtype=torch.uint8, device=self._device)
             rim = self._rim(code)
-            is_marked = palette(code.palette).center is None  # what is beyond the scale
             launch(
                 kernels["paint_flow"],
                 ceil_div(pixels, THREADS),
@@ -76,7 +75,7 @@ class GpuPainter:
                     np.float32(code.noise_floor_px / scale_px),
                     np.float32(1 / code.gamma),
                     np.float32(code.still[0]),
-                    np.float32(DARKENED if is_marked else 1),
+                    np.float32(DARKENED if code.marks_beyond else 1),
                     *int32(len(rim) - 1, *code.unknown_color),
                     np.int64(pixels),
                 ),

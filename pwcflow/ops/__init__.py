@@ -1,9 +1,10 @@
 """The network's own PyTorch operators, with CPU and CUDA kernels.
 
 `pwcflow::cost_volume`, and `pwcflow::bias_leaky_relu` for what follows a convolution, both with
-their gradients; for inference `pwcflow::leaky_cost_volume`, `pwcflow::bias_leaky_relu_` in place,
-`pwcflow::prepare_images`, `pwcflow::warp_features`, `pwcflow::upsample_flow` and
-`pwcflow::finish_flow`.
+their gradients; without any `pwcflow::leaky_cost_volume`, and for inference
+`pwcflow::bias_leaky_relu_` in place, `pwcflow::prepare_images`, `pwcflow::warp_features`,
+`pwcflow::upsample_flow` and `pwcflow::finish_flow`. What dense blocks need for training is in
+`pwcflow.ops.append`.
 """
 
 from pwcflow.ops.bias_leaky_relu import bias_leaky_relu, bias_leaky_relu_

@@ -2,8 +2,8 @@
 // bias and LeakyReLU and is put in front of what the layer saw; and the gradients of the tensors
 // that a layer's result became part of are added up.
 //
-// Tensors are channels-last: (pixels, C), or some channels of such ones. As bias_leaky_relu.cu says
-// of its kernels named `..._packs`.
+// Tensors are channels-last: (pixels, C), or some channels of such ones, as the kernels of
+// bias_leaky_relu.cu named `..._packs` take them.
 
 #include "tensor.cuh"
 
@@ -42,21 +42,21 @@ __device__ __forceinline__ void add_up(typename Sum<T>::type (&sum)[WIDTH], cons
     }
 }
 
-// out (pixels, width + channels) = leaky_relu(y + bias), then x. `y_pitch` and `x_pitch` elements
-// lie from pixel to pixel of y (pixels, width) and x (pixels, channels).
+// out (pixels, y_channels + x_channels) = leaky_relu(y + bias), then x. From pixel to pixel of
+// y (pixels, y_channels) it is `y_pitch` elements, of x (pixels, x_channels) `x_pitch`.
 template <typename T>
 __global__ void append_packs(const T* __restrict__ y, const T* __restrict__ bias,
                              const T* __restrict__ x, T* __restrict__ out,
                              typename Sum<T>::type slope, long long y_pitch, long long x_pitch,
-                             long long pixels, int width, int channels) {
+                             long long pixels, int y_channels, int x_channels) {
     using S = typename Sum<T>::type;
     constexpr int WIDTH = PACK_WIDTH<T>;
     using P = Pack<T, WIDTH>;
-    const Place place((width + channels) / WIDTH);
+    const Place place((y_channels + x_channels) / WIDTH);
     if (place.idle) return;
     const int c = place.pack * WIDTH;
-    const bool computed = c < width;
-    const T* from = computed ? y + c : x + (c - width);
+    const bool computed = c < y_channels;
+    const T* from = computed ? y + c : x + (c - y_channels);
     const long long pitch = computed ? y_pitch : x_pitch;
     S added[WIDTH] = {};
     if (computed) {
@@ -72,23 +72,23 @@ __global__ void append_packs(const T* __restrict__ y, const T* __restrict__ bias
                 pack.values[i] = narrow<T>(sum > S(0) ? sum : sum * slope);
             }
         }
-        *reinterpret_cast<P*>(out + pixel * (width + channels) + c) = pack;
+        *reinterpret_cast<P*>(out + pixel * (y_channels + x_channels) + c) = pack;
     }
 }
 
-// The gradients of y and bias above: grad_y (pixels, width) = the sum of the parts where `out` is
-// above 0, else times `slope`; partial (width, chunks) = the sums of grad_y over the pixels of each
-// chunk.
+// The gradients of y and bias above: grad_y (pixels, channels) = the sum of the parts where `out` is
+// above 0, else that times `slope`; partial (channels, chunks) = the sums of grad_y over the pixels
+// of each chunk. From pixel to pixel of `out` it is `out_pitch` elements.
 template <typename T>
 __global__ void append_backward_packs(Parts parts, const T* __restrict__ out,
                                       T* __restrict__ grad_y,
                                       typename Sum<T>::type* __restrict__ partial,
                                       typename Sum<T>::type slope, long long out_pitch,
-                                      long long pixels, int width) {
+                                      long long pixels, int channels) {
     using S = typename Sum<T>::type;
     constexpr int WIDTH = PACK_WIDTH<T>;
     using P = Pack<T, WIDTH>;
-    const Place place(width / WIDTH);
+    const Place place(channels / WIDTH);
     const int c = place.pack * WIDTH;
     S total[WIDTH] = {};
     if (!place.idle) {
@@ -103,7 +103,7 @@ __global__ void append_backward_packs(Parts parts, const T* __restrict__ out,
                 total[i] += sum[i];
                 pack.values[i] = narrow<T>(sum[i]);
             }
-            *reinterpret_cast<P*>(grad_y + pixel * width + c) = pack;
+            *reinterpret_cast<P*>(grad_y + pixel * channels + c) = pack;
         }
     }
     store_sums<WIDTH>(place, total, partial);

@@ -1,5 +1,6 @@
 """What a dense block does around its convolutions, in one pass each way; for training.
 
+These are plain functions, no operators: `pwcflow.dense_block` has the gradient of them all.
 A layer's result becomes the first channels of a tensor whose others are what the layer saw. That
 tensor is seen by several later layers, whose gradients of these channels are added up.
 """
@@ -12,16 +13,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pwcflow.cuda_kernels import Kernel, launch, load_kernels
-from pwcflow.ops.bias_leaky_relu import (
-    BACKWARD_BLOCKS,
-    FORWARD_BLOCKS,
-    THREADS,
-    grid,
-    sum_partial_gradients,
-)
-from pwcflow.ops.dtypes import SCALAR_TYPES, sum_dtype, sum_scalar
+from pwcflow.cuda_kernels import Kernel, launch
+from pwcflow.ops.bias_leaky_relu import sum_partial_gradients
+from pwcflow.ops.dtypes import sum_dtype, sum_scalar
+from pwcflow.ops.kernels import kernels_of_dtype
 from pwcflow.ops.layout import PACK_BYTES, layout_of, pack_width, pixel_pitch
+from pwcflow.ops.pixel_rows import BACKWARD_BLOCKS, FORWARD_BLOCKS, THREADS, grid
 
 MOST_PARTS = 6
 """Gradients that are added up at once, as in append.cu."""
@@ -36,7 +33,8 @@ def append(y: Tensor, bias: Tensor, x: Tensor, slope: float) -> Tensor:
     """Return LeakyReLU of y + bias with the channels of x behind it; has no gradient by itself.
 
     Args:
-        y: (N, K, H, W), what a convolution without a bias gave.
+        y: (N, K, H, W), what a convolution without a bias gave; float16, bfloat16, float32 or
+            float64.
         bias: (K,).
         x: (N, C, H, W), what the convolution saw.
         slope: what negative values are multiplied by, above 0.
@@ -79,11 +77,12 @@ def append(y: Tensor, bias: Tensor, x: Tensor, slope: float) -> Tensor:
 def append_backward(
     gradients: Sequence[Tensor], activated: Tensor, slope: float
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradients of y (N, K, H, W) and of bias (K,).
+    """Return the gradients of y (N, K, H, W) and of bias (K,), in the dtype of `activated`.
 
     Args:
-        gradients: of the channels that y became, (N, K, H, W) each, which add up; at most
-            MOST_PARTS.
+        gradients: of the channels that y became, (N, K, H, W) each, any strides, which add up; at
+            most MOST_PARTS. Their sum, and that over the pixels, are in float32 (float64 for
+            float64) and rounded once.
         activated: these channels, from `append`.
         slope: of the LeakyReLU.
     """
@@ -162,17 +161,10 @@ def _pitch(tensor: Tensor) -> int:
 
 
 def _kernels(*tensors: Tensor) -> dict[str, Kernel] | None:
-    """Return the kernels by name, where they take all of the tensors; else None.
-
-    Compiles them on the first call for a dtype, which must not happen inside a CUDA-graph capture.
-    """
+    """Return the kernels by name, where they take all of the tensors; else None."""
     first = tensors[0]
     if not first.is_cuda or not first.numel():
         return None
     if any(pixel_pitch(tensor) is None or pack_width(tensor) == 1 for tensor in tensors):
         return None
-    symbols = {name: f"{name}<{SCALAR_TYPES[first.dtype]}>" for name in KERNELS}
-    kernels = load_kernels("pwcflow.ops", "append.cu", tuple(symbols.values()), first.device.index)
-    if kernels is None:
-        return None
-    return {name: kernels[symbol] for name, symbol in symbols.items()}
+    return kernels_of_dtype("append.cu", KERNELS, first.dtype, first.device)

@@ -4,19 +4,19 @@
 // is 64-bit, and grids and blocks are one-dimensional, with THREADS threads a block. Sums are float
 // (double for double) in a fixed order, so results repeat bit for bit.
 //
-// Kernels named `..._packs` move 16 bytes at a time: every row of pixels must begin at a multiple of
-// 16 bytes and C must be a multiple of what 16 bytes hold. Those named `..._scalars` take any C.
+// Kernels named `..._packs` move 16 bytes at a time: every pixel must begin at a multiple of 16 bytes
+// and C must be a multiple of what 16 bytes hold. Those named `..._scalars` take any C.
 
 #include "tensor.cuh"
 
 #include "pixel_rows.cuh"
 
-// y = leaky_relu(x + bias). From pixel to pixel of `x` it is `x_stride` elements, of `y` `y_stride`;
+// y = leaky_relu(x + bias). From pixel to pixel of `x` it is `x_pitch` elements, of `y` `y_pitch`;
 // the two may be the same tensor.
 template <typename T, int WIDTH>
 __device__ void bias_leaky_relu(const T* x, const T* __restrict__ bias, T* y,
-                                typename Sum<T>::type slope, long long x_stride,
-                                long long y_stride, long long pixels, int channels) {
+                                typename Sum<T>::type slope, long long x_pitch,
+                                long long y_pitch, long long pixels, int channels) {
     using S = typename Sum<T>::type;
     using P = Pack<T, WIDTH>;
     const Place place(channels / WIDTH);
@@ -26,24 +26,24 @@ __device__ void bias_leaky_relu(const T* x, const T* __restrict__ bias, T* y,
 #pragma unroll
     for (int i = 0; i < WIDTH; ++i) added[i] = static_cast<S>(bias[c + i]);
     for (long long pixel = place.first_pixel(); pixel < pixels; pixel += place.pixel_step()) {
-        P pack = *reinterpret_cast<const P*>(x + pixel * x_stride + c);
+        P pack = *reinterpret_cast<const P*>(x + pixel * x_pitch + c);
 #pragma unroll
         for (int i = 0; i < WIDTH; ++i) {
             const S sum = static_cast<S>(pack.values[i]) + added[i];
             pack.values[i] = static_cast<T>(sum > S(0) ? sum : sum * slope);
         }
-        *reinterpret_cast<P*>(y + pixel * y_stride + c) = pack;
+        *reinterpret_cast<P*>(y + pixel * y_pitch + c) = pack;
     }
 }
 
 // grad_x = grad where y > 0, else grad * slope; partial (C, chunks) = the sums of grad_x over the
-// pixels of each chunk. From pixel to pixel of `grad` it is `grad_stride` elements, of `y` `y_stride`.
+// pixels of each chunk. From pixel to pixel of `grad` it is `grad_pitch` elements, of `y` `y_pitch`.
 template <typename T, int WIDTH>
 __device__ void bias_leaky_relu_backward(const T* __restrict__ grad, const T* __restrict__ y,
                                          T* __restrict__ grad_x,
                                          typename Sum<T>::type* __restrict__ partial,
-                                         typename Sum<T>::type slope, long long grad_stride,
-                                         long long y_stride, long long pixels, int channels) {
+                                         typename Sum<T>::type slope, long long grad_pitch,
+                                         long long y_pitch, long long pixels, int channels) {
     using S = typename Sum<T>::type;
     using P = Pack<T, WIDTH>;
     const Place place(channels / WIDTH);
@@ -51,8 +51,8 @@ __device__ void bias_leaky_relu_backward(const T* __restrict__ grad, const T* __
     S sum[WIDTH] = {};
     if (!place.idle) {
         for (long long pixel = place.first_pixel(); pixel < pixels; pixel += place.pixel_step()) {
-            P pack = *reinterpret_cast<const P*>(grad + pixel * grad_stride + c);
-            const P sign = *reinterpret_cast<const P*>(y + pixel * y_stride + c);
+            P pack = *reinterpret_cast<const P*>(grad + pixel * grad_pitch + c);
+            const P sign = *reinterpret_cast<const P*>(y + pixel * y_pitch + c);
 #pragma unroll
             for (int i = 0; i < WIDTH; ++i) {
                 S value = static_cast<S>(pack.values[i]);
@@ -68,36 +68,36 @@ __device__ void bias_leaky_relu_backward(const T* __restrict__ grad, const T* __
 
 template <typename T>
 __global__ void bias_leaky_relu_packs(const T* x, const T* __restrict__ bias, T* y,
-                                      typename Sum<T>::type slope, long long x_stride,
-                                      long long y_stride, long long pixels, int channels) {
-    bias_leaky_relu<T, PACK_WIDTH<T>>(x, bias, y, slope, x_stride, y_stride, pixels, channels);
+                                      typename Sum<T>::type slope, long long x_pitch,
+                                      long long y_pitch, long long pixels, int channels) {
+    bias_leaky_relu<T, PACK_WIDTH<T>>(x, bias, y, slope, x_pitch, y_pitch, pixels, channels);
 }
 
 template <typename T>
 __global__ void bias_leaky_relu_scalars(const T* x, const T* __restrict__ bias, T* y,
-                                      typename Sum<T>::type slope, long long x_stride,
-                                      long long y_stride, long long pixels, int channels) {
-    bias_leaky_relu<T, 1>(x, bias, y, slope, x_stride, y_stride, pixels, channels);
+                                      typename Sum<T>::type slope, long long x_pitch,
+                                      long long y_pitch, long long pixels, int channels) {
+    bias_leaky_relu<T, 1>(x, bias, y, slope, x_pitch, y_pitch, pixels, channels);
 }
 
 template <typename T>
 __global__ void bias_leaky_relu_backward_packs(const T* __restrict__ grad, const T* __restrict__ y,
                                                T* __restrict__ grad_x,
                                                typename Sum<T>::type* __restrict__ partial,
-                                               typename Sum<T>::type slope, long long grad_stride,
-                                               long long y_stride, long long pixels, int channels) {
-    bias_leaky_relu_backward<T, PACK_WIDTH<T>>(grad, y, grad_x, partial, slope, grad_stride,
-                                               y_stride, pixels, channels);
+                                               typename Sum<T>::type slope, long long grad_pitch,
+                                               long long y_pitch, long long pixels, int channels) {
+    bias_leaky_relu_backward<T, PACK_WIDTH<T>>(grad, y, grad_x, partial, slope, grad_pitch,
+                                               y_pitch, pixels, channels);
 }
 
 template <typename T>
 __global__ void bias_leaky_relu_backward_scalars(const T* __restrict__ grad,
                                                  const T* __restrict__ y, T* __restrict__ grad_x,
                                                  typename Sum<T>::type* __restrict__ partial,
-                                                 typename Sum<T>::type slope, long long grad_stride,
-                                                 long long y_stride, long long pixels,
+                                                 typename Sum<T>::type slope, long long grad_pitch,
+                                                 long long y_pitch, long long pixels,
                                                  int channels) {
-    bias_leaky_relu_backward<T, 1>(grad, y, grad_x, partial, slope, grad_stride, y_stride, pixels,
+    bias_leaky_relu_backward<T, 1>(grad, y, grad_x, partial, slope, grad_pitch, y_pitch, pixels,
                                    channels);
 }
 

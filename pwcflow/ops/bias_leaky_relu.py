@@ -11,8 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pwcflow.cuda_kernels import Kernel, ceil_div, launch, load_kernels
-from pwcflow.ops.dtypes import SCALAR_TYPES, check_dtype, sum_dtype, sum_scalar
+from pwcflow.cuda_kernels import Kernel, launch
+from pwcflow.ops.dtypes import check_dtype, sum_dtype, sum_scalar
+from pwcflow.ops.kernels import kernels_of_dtype
 from pwcflow.ops.layout import (
     empty_like_layout,
     layout_of,
@@ -20,12 +21,9 @@ from pwcflow.ops.layout import (
     pixel_pitch,
     with_pitch,
 )
+from pwcflow.ops.pixel_rows import BACKWARD_BLOCKS, FORWARD_BLOCKS, THREADS, grid
 
-THREADS = 256
-"""Of a block, as in pixel_rows.cuh."""
-FORWARD_BLOCKS = 132 * 8
-BACKWARD_BLOCKS = 132 * 5
-"""At most: as many as an H200 holds at a time, each of which walks over many pixels."""
+FILE = "bias_leaky_relu.cu"
 KERNELS = (
     "bias_leaky_relu_packs",
     "bias_leaky_relu_scalars",
@@ -225,25 +223,11 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
 torch.library.register_autograd("pwcflow::bias_leaky_relu", _backward, setup_context=_save)
 
 
-def grid(y: Tensor, width: int, most_blocks: int) -> tuple[int, int]:
-    """Return how many blocks lie over the channels, and how many over the pixels.
-
-    As `Place` in pixel_rows.cuh reckons; with more blocks over the pixels than rows of them,
-    some would have nothing to do.
-    """
-    n, c, h, w = y.shape
-    packs = c // width
-    lanes = min(packs, THREADS)
-    groups = ceil_div(packs, lanes)
-    chunks = ceil_div(n * h * w, THREADS // lanes)
-    return groups, min(chunks, max(most_blocks // groups, 1))
-
-
 def sum_partial_gradients(partial: Tensor, dtype: torch.dtype) -> Tensor:
     """Return the sums (C,) of `partial` (C, chunks), which `store_sums` in pixel_rows.cuh left."""
     channels, chunks = partial.shape
     sums = partial.new_empty(channels, dtype=dtype)
-    kernels = _kernels_of(dtype, partial.device.index)
+    kernels = kernels_of_dtype(FILE, KERNELS, dtype, partial.device)
     assert kernels is not None, "what left the partial sums is of the same kind"
     launch(
         kernels["sum_partial_gradients"],
@@ -261,20 +245,7 @@ def _sizes(y: Tensor) -> tuple[np.int64, np.int32]:
 
 
 def _kernels(tensor: Tensor) -> dict[str, Kernel] | None:
-    """Return the kernels by name for the dtype and device of `tensor`; None to do without.
-
-    Compiles them on the first call for a dtype, which must not happen inside a CUDA-graph capture.
-    """
+    """Return the kernels by name for the dtype and device of `tensor`; None to do without."""
     if not tensor.numel() or layout_of(tensor) != torch.channels_last:
         return None
-    return _kernels_of(tensor.dtype, tensor.device.index)
-
-
-def _kernels_of(dtype: torch.dtype, device_index: int) -> dict[str, Kernel] | None:
-    symbols = {name: f"{name}<{SCALAR_TYPES[dtype]}>" for name in KERNELS}
-    kernels = load_kernels(
-        "pwcflow.ops", "bias_leaky_relu.cu", tuple(symbols.values()), device_index
-    )
-    if kernels is None:
-        return None
-    return {name: kernels[symbol] for name, symbol in symbols.items()}
+    return kernels_of_dtype(FILE, KERNELS, tensor.dtype, tensor.device)

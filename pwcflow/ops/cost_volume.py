@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pwcflow.ops import cuda, reference
+from pwcflow.ops import cost_volume_cuda, reference
 from pwcflow.ops.dtypes import check_dtype
 from pwcflow.ops.layout import empty_like_layout
 from pwcflow.ops.reference import ALIGNED_CHANNELS, COST_VOLUME_CHANNELS
@@ -115,30 +115,30 @@ torch.library.impl("pwcflow::leaky_cost_volume", "cpu")(_plain_leaky)
 
 @torch.library.impl("pwcflow::cost_volume", "cuda")
 def _on_gpu(first: Tensor, second: Tensor) -> Tensor:
-    kernels = cuda.kernels_for(first)
+    kernels = cost_volume_cuda.kernels_for(first)
     if kernels is None:
         return reference.cost_volume(first, second)
     n, _, h, w = first.shape
     volume = first.new_empty((n, COST_VOLUME_CHANNELS, h, w))
-    cuda.cost_volume(kernels, first, second, 1.0, volume)
+    cost_volume_cuda.cost_volume(kernels, first, second, 1.0, volume)
     return volume
 
 
 @torch.library.impl("pwcflow::leaky_cost_volume", "cuda")
 def _leaky_on_gpu(first: Tensor, second: Tensor, slope: float, out: Tensor) -> None:
-    kernels = cuda.kernels_for(first)
+    kernels = cost_volume_cuda.kernels_for(first)
     if kernels is None:
         _plain_leaky(first, second, slope, out)
     else:
-        cuda.cost_volume(kernels, first, second, slope, out)
+        cost_volume_cuda.cost_volume(kernels, first, second, slope, out)
 
 
 @torch.library.impl("pwcflow::cost_volume_backward", "cuda")
 def _backward_on_gpu(grad: Tensor, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    kernels = cuda.kernels_for(first)
+    kernels = cost_volume_cuda.kernels_for(first)
     if kernels is None:
         return reference.cost_volume_backward(grad, first, second)
-    return cuda.cost_volume_backward(kernels, grad, first, second)
+    return cost_volume_cuda.cost_volume_backward(kernels, grad, first, second)
 
 
 def _fake(first: Tensor, second: Tensor) -> Tensor:

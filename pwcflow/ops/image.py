@@ -10,8 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pwcflow.cuda_kernels import Kernel, ceil_div, int32, launch, load_kernels
-from pwcflow.ops.dtypes import SCALAR_TYPES, check_dtype, sum_dtype
+from pwcflow.cuda_kernels import Kernel, ceil_div, int32, launch
+from pwcflow.ops.dtypes import check_dtype, sum_dtype
+from pwcflow.ops.kernels import kernels_of_dtype
 
 THREADS = 256
 """Of a block, as in image.cu."""
@@ -230,12 +231,8 @@ _finish_flow = torch.ops.pwcflow.finish_flow.default
 def _kernel(
     name: str, dtype: torch.dtype, out: Tensor, alignment: int, pixels: int
 ) -> Kernel | None:
-    """Return a kernel of image.cu for a dtype and the device of `out`; None to do without.
-
-    Compiles it on the first call for a dtype, which must not happen inside a CUDA-graph capture.
-    """
+    """Return a kernel of image.cu for a dtype and the device of `out`; None to do without."""
     if out.data_ptr() % alignment or pixels > MOST_PIXELS:
         return None
-    symbol = f"{name}<{SCALAR_TYPES[dtype]}>"
-    kernels = load_kernels("pwcflow.ops", "image.cu", (symbol,), out.device.index)
-    return None if kernels is None else kernels[symbol]
+    kernels = kernels_of_dtype("image.cu", (name,), dtype, out.device)
+    return None if kernels is None else kernels[name]

@@ -6,8 +6,8 @@
 constexpr int THREADS = 256;
 
 // Where a thread works. The threads of a block lie over `lanes` packs of channels times `rows`
-// pixels. Each keeps its channels and walks over pixels; where a block's threads are too few for
-// the channels, `groups` blocks share the pixels.
+// pixels. Each keeps its `pack` and walks over the pixels of its block's chunk, one of `chunks`;
+// where a block's threads are too few for the channels, `groups` blocks share a chunk.
 struct Place {
     int lanes, rows, lane, row, pack, chunk, chunks;
     bool idle;
@@ -31,7 +31,7 @@ struct Place {
 };
 
 // partial (C, chunks) = `sum`, a thread's sums of its WIDTH channels, added up over the block's rows
-// in a fixed order. All threads of a block call it.
+// in a fixed order. All threads of a block call it, those that are idle with zeros.
 template <int WIDTH, typename S>
 __device__ void store_sums(const Place& place, const S (&sum)[WIDTH], S* __restrict__ partial) {
     __shared__ S sums[WIDTH][THREADS];

@@ -5,8 +5,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pwcflow.cuda_kernels import ceil_div, int32, launch, load_kernels, strides
-from pwcflow.ops.dtypes import SCALAR_TYPES, check_dtype
+from pwcflow.cuda_kernels import ceil_div, int32, launch, strides
+from pwcflow.ops.dtypes import check_dtype
+from pwcflow.ops.kernels import kernels_of_dtype
 from pwcflow.ops.layout import fits_packs
 
 THREADS = 256
@@ -105,8 +106,7 @@ def _on_gpu(
     flow: Tensor,
     packed: Tensor,
 ) -> None:
-    symbol = f"upsample_flow<{SCALAR_TYPES[packed.dtype]}>"
-    kernels = load_kernels("pwcflow.ops", "upsample.cu", (symbol,), packed.device.index)
+    kernels = kernels_of_dtype("upsample.cu", ("upsample_flow",), packed.dtype, packed.device)
     if kernels is None:
         _plain(coarse, weight, bias, feature_bias, flow, packed)
         return
@@ -122,7 +122,7 @@ def _on_gpu(
     )
     layouts = (strides(coarse), strides(flow), strides(packed))
     launch(
-        kernels[symbol],
+        kernels["upsample_flow"],
         ceil_div(pixels, THREADS),
         (THREADS, 1, 1),
         (*tensors, *layouts, *int32(h, w), np.int64(pixels)),

@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pwcflow.cuda_kernels import Kernel, ceil_div, int32, launch, load_kernels
-from pwcflow.ops.dtypes import SCALAR_TYPES, check_dtype
+from pwcflow.cuda_kernels import Kernel, ceil_div, int32, launch
+from pwcflow.ops.dtypes import check_dtype
 from pwcflow.ops.image import MOST_PIXELS, check_out
+from pwcflow.ops.kernels import kernels_of_dtype
 from pwcflow.ops.layout import pack_width, pixel_pitch, with_pitch
 from pwcflow.warp import backward_warp
 
@@ -122,15 +123,8 @@ _warp_features = torch.ops.pwcflow.warp_features.default
 
 
 def _kernels(feature: Tensor) -> dict[str, Kernel] | None:
-    """Return the kernels by name for the dtype and device of `feature`; None to do without.
-
-    Compiles them on the first call for a dtype, which must not happen inside a CUDA-graph capture.
-    """
+    """Return the kernels by name for the dtype and device of `feature`; None to do without."""
     _, _, h, w = feature.shape
     if h * w > MOST_PIXELS:
         return None
-    symbols = {name: f"{name}<{SCALAR_TYPES[feature.dtype]}>" for name in KERNELS}
-    kernels = load_kernels("pwcflow.ops", "warp.cu", tuple(symbols.values()), feature.device.index)
-    if kernels is None:
-        return None
-    return {name: kernels[symbol] for name, symbol in symbols.items()}
+    return kernels_of_dtype("warp.cu", KERNELS, feature.dtype, feature.device)

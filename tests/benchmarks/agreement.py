@@ -14,9 +14,10 @@ import torch
 from pwcflow import FlowEstimator
 from pwcflow.evaluation import end_point_error, read_manifest
 from pwcflow.ops import cost_volume, reference
+from pwcflow.ops.cost_volume_cuda import kernels_for
 from tests.benchmarks.machine import described
 from tests.conftest import SHARED
-from tests.features import SHAPES, TOLERANCES, features, kernels, relative_error
+from tests.features import SHAPES, TOLERANCES, features, relative_error
 
 
 def cost_volume_errors() -> dict[str, dict[str, float]]:
@@ -73,7 +74,7 @@ def missing_kernels() -> str | None:
     missing = [
         str(dtype)
         for dtype in TOLERANCES
-        if not kernels.available(torch.empty(0, dtype=dtype, device="cuda"))
+        if kernels_for(torch.empty(0, dtype=dtype, device="cuda")) is None
     ]
     if missing:
         return f"the kernels do not load for {', '.join(missing)}: this would measure plain PyTorch"

@@ -141,11 +141,6 @@ def tiled_kernels() -> list[str]:
     return sorted(symbol for symbol in symbols if "," in symbol)
 
 
-def available(tensor: Tensor) -> bool:
-    """Return whether the kernels run for the dtype and device of `tensor`."""
-    return kernels_for(tensor) is not None
-
-
 def cost_volume(
     kernels: Kernels, first: Tensor, second: Tensor, slope: float, volume: Tensor
 ) -> None:

@@ -87,6 +87,8 @@ BAD_USAGE = [
         (f"train -o out --steps 1 --warm-up {share}", "must be a number from 0 up, below 1")
         for share in ("1", "-0.1", "nan")
     ),
+    ("train -o out --steps 1 --init default --keep 1", "must be a number from 0 up, below 1: 1"),
+    ("train -o out --steps 1 --keep 0.2", "--keep is a share of the weights of --init: give that"),
 ]
 
 

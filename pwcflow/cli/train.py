@@ -152,6 +152,15 @@ def train(
     init: Annotated[
         str | None, typer.Option(metavar="NAME|FILE", help="Weights to start from.")
     ] = None,
+    keep: Annotated[
+        float,
+        typer.Option(
+            "--keep",
+            metavar="SHARE",
+            callback=_share,
+            help="Share of the weights of --init in those that are written.",
+        ),
+    ] = 0.0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in DIR.")] = False,
     seed: Annotated[
         int, typer.Option(metavar="N", min=0, max=_LARGEST_SEED, help="Of weights and scenes.")
@@ -200,6 +209,8 @@ def train(
             "--photos, --sprites, --holdout and --motion are of rendered pairs: leave them out "
             "with --data"
         )
+    if keep and init is None and not resume:
+        raise typer.BadParameter("--keep is a share of the weights of --init: give that too")
     height, width = height_by_width(size, "384x512")
     with friendly_errors(quiet):
         import_torch()
@@ -250,6 +261,7 @@ def train(
                 device=device,
                 devices=devices,
                 init=init,
+                keep=keep,
                 resume=resume,
                 echo=not quiet,
             )

@@ -87,6 +87,31 @@ BAD_USAGE = [
         (f"train -o out --steps 1 --warm-up {share}", "must be a number from 0 up, below 1")
         for share in ("1", "-0.1", "nan")
     ),
+    *(
+        (
+            f"train -o out --recipe default --minutes 1 {option}",
+            f"decide {option.split()[0]}: leave",
+        )
+        for option in (
+            "--size 384x512",
+            "--lr 6e-4",
+            "--warm-up 0.05",
+            "--optimizer muon",
+            "--robust 0.5",
+            "--motion 13",
+            "--init default",
+            "--keep 0.2",
+            "--data kitti:frames",
+        )
+    ),
+    ("train -o out --recipe default --steps 1", "decide --steps: leave out one or the other"),
+    ("train -o out --recipe default --steps 1 --lr 1", "decide --steps, --lr: leave out one or"),
+    ("train -o out --recipe default", "the length of all stages of --recipe together: --minutes"),
+    ("train -o out --recipe long --minutes 1", "must be default: long"),
+    ("train --preview out/a.png --recipe default", "--preview does not train: leave out --recipe"),
+    ("train --recipe default --minutes 1", "give -o DIR, or --preview PNG"),
+    ("train -o out --steps 1 --init default --keep 1", "must be a number from 0 up, below 1: 1"),
+    ("train -o out --steps 1 --keep 0.2", "--keep is a share of the weights of --init: give that"),
 ]
 
 

@@ -5,9 +5,11 @@ import socket
 import pytest
 import torch
 import torch.multiprocessing as mp
+from safetensors.torch import save_file
 
 from pwcflow.errors import WeightsError
 from pwcflow.training.checkpoint import load_checkpoint
+from pwcflow.training.initial import initial_weights
 from pwcflow.training.trainer import train
 from pwcflow.weights import load_weights
 from tests.training_source import (
@@ -58,10 +60,19 @@ def test_processes_see_other_pairs_and_keep_equal_weights(tmp_path):
 
 
 def test_processes_are_started_for_several_devices(tmp_path):
-    summary = train(tiny(tmp_path, steps=1, devices=2), shifted_textures)
+    init = tmp_path / "init.safetensors"
+    save_file(initial_weights(7), init)
+    settings = tiny(tmp_path, steps=1, devices=2, init=init, keep=0.25)
+    summary = train(settings, shifted_textures)
     assert (summary.outcome, summary.step, summary.pairs) == ("finished", 1, 2)
     assert [line["pairs"] for line in lines(tmp_path)] == [2]
-    assert load_weights(summary.weights).state
+    initial, trained, written = (
+        load_weights(path).state["context.0.weight"]
+        for path in (init, summary.checkpoint, summary.weights)
+    )
+    assert not torch.equal(initial, trained)
+    # Half the space between float16 numbers below 1, at most.
+    torch.testing.assert_close(written, 0.25 * initial + 0.75 * trained, rtol=0, atol=2.0**-12)
 
 
 def test_an_error_in_a_process_is_told_as_in_one(tmp_path):

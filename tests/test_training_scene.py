@@ -206,3 +206,15 @@ def test_things_move_less_in_scenes_that_are_small(height, width, typical, large
     settings = SceneSettings.of_size(height, width)
     assert (settings.height, settings.width) == (height, width)
     assert (settings.typical_motion, settings.largest_motion) == (typical, largest)
+
+
+def test_the_motion_that_is_asked_for_is_that_of_any_size():
+    settings = SceneSettings.of_size(128, 128, 15.0)
+    assert (settings.typical_motion, settings.largest_motion) == (15, 45)
+
+
+def test_without_photographs_all_surfaces_are_computed():
+    shares = [
+        SceneSettings.of_size(384, 512, photographs=some).procedural for some in (True, False)
+    ]
+    assert shares == [0.2, 1]

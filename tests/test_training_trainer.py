@@ -235,6 +235,8 @@ def test_what_cannot_be_resumed_is_said(tmp_path):
         {"ema": 1},
         {"clip": 0},
         {"optimizer": "sgd"},
+        {"keep": 1, "init": "default"},
+        {"keep": 0.2},
     ],
     ids=str,
 )

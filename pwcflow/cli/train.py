@@ -1,8 +1,8 @@
 """The command `train`."""
 
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 import typer
 
@@ -14,6 +14,14 @@ from pwcflow.cli.options import (
     height_by_width,
     positive,
 )
+from pwcflow.cli.train_usage import (
+    check_recipe,
+    dataset,
+    optimizer_name,
+    recipe_name,
+    share,
+    told,
+)
 
 _LARGEST_SEED = 2**63 - 1  # of PyTorch's generators
 
@@ -22,43 +30,14 @@ Examples:
   pwcflow train -o run --minutes 2 --device cpu --size 128x128 --batch 4 --log-every 10
   pwcflow train -o run --minutes 60 --photos photos --sprites cut-outs --holdout holdout
   pwcflow train -o run --minutes 60 --photos photos --resume
+  pwcflow train -o run --recipe default --minutes 50 --photos photos --sprites cut-outs
   pwcflow train --preview sheet.png --photos photos --sprites cut-outs
   pwcflow train -o run --minutes 60 --init default --lr 3e-5 --data sintel:MPI-Sintel
 """
 
 
-def _data(text: str, kinds: tuple[str, ...]) -> tuple[str, Path]:
-    kind, colon, folder = text.partition(":")
-    if kind not in kinds or not colon or not folder:
-        raise typer.BadParameter(
-            f"must be KIND:FOLDER, KIND one of {', '.join(kinds)}: {text}", param_hint="'--data'"
-        )
-    return kind, Path(folder)
-
-
-def _optimizer(name: str) -> str:
-    if name not in ("adamw", "muon"):
-        raise typer.BadParameter(f"must be adamw or muon: {name}")
-    return name
-
-
-def _share(value: float) -> float:
-    if not 0 <= value < 1:
-        raise typer.BadParameter(f"must be a number from 0 up, below 1: {value:g}")
-    return value
-
-
-def _told(result: dict[str, Any]) -> str:
-    """Return a run in one sentence, such as "..., error on training pairs 5.16 -> 4.07 px"."""
-    told = f"{result['weights']}: {result['pairs']} pairs, {result['outcome']}"
-    for name, after in result["errors"].items():
-        before = result["errors_before"].get(name)
-        change = f"{after:.2f}" if before is None else f"{before:.2f} -> {after:.2f}"
-        told += f", error on {name} pairs {change} px"
-    return told
-
-
 def train(
+    context: typer.Context,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -106,11 +85,24 @@ def train(
     ] = None,
     minutes: Annotated[
         float | None,
-        typer.Option("--minutes", metavar="MINUTES", help="Length of the run.", callback=positive),
+        typer.Option(
+            "--minutes",
+            metavar="MINUTES",
+            help="Length of the run, or of all stages of a recipe.",
+            callback=positive,
+        ),
     ] = None,
     steps: Annotated[
         int | None,
         typer.Option("--steps", metavar="STEPS", min=1, help="Length of the run, instead."),
+    ] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            metavar="default",
+            callback=recipe_name,
+            help="Train from nothing in the stages that lead to weights like the shipped ones.",
+        ),
     ] = None,
     size: Annotated[
         str, typer.Option(metavar="HxW", help="Height and width of the pairs, in multiples of 64.")
@@ -124,13 +116,13 @@ def train(
     warm_up: Annotated[
         float,
         typer.Option(
-            metavar="SHARE", callback=_share, help="Share of the run in which the rate rises."
+            metavar="SHARE", callback=share, help="Share of the run in which the rate rises."
         ),
     ] = 0.05,
     optimizer: Annotated[
         str,
         typer.Option(
-            metavar="adamw|muon", help="What turns gradients into steps.", callback=_optimizer
+            metavar="adamw|muon", help="What turns gradients into steps.", callback=optimizer_name
         ),
     ] = "adamw",
     robust: Annotated[
@@ -152,6 +144,15 @@ def train(
     init: Annotated[
         str | None, typer.Option(metavar="NAME|FILE", help="Weights to start from.")
     ] = None,
+    keep: Annotated[
+        float,
+        typer.Option(
+            "--keep",
+            metavar="SHARE",
+            callback=share,
+            help="Share of the weights of --init in those that are written.",
+        ),
+    ] = 0.0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in DIR.")] = False,
     seed: Annotated[
         int, typer.Option(metavar="N", min=0, max=_LARGEST_SEED, help="Of weights and scenes.")
@@ -189,8 +190,9 @@ def train(
     patterns. Real ones, --data, are scaled, cropped and recoloured at random; each --data is drawn
     from equally often. A run ends after its minutes or steps, or on Ctrl-C; `weights.safetensors`
     in DIR is what `--weights` takes. The learning rate rises, then falls to nearly nothing at the
-    end.
+    end. The stages of a --recipe are such runs, in DIR/1, DIR/2 and so on.
     """
+    check_recipe(context)
     if preview is None and output is None:
         raise typer.BadParameter("give -o DIR, or --preview PNG")
     if preview is None and (minutes is None) == (steps is None):
@@ -200,21 +202,20 @@ def train(
             "--photos, --sprites, --holdout and --motion are of rendered pairs: leave them out "
             "with --data"
         )
+    if keep and init is None and not resume:
+        raise typer.BadParameter("--keep is a share of the weights of --init: give that too")
     height, width = height_by_width(size, "384x512")
     with friendly_errors(quiet):
         import_torch()
         from pwcflow.training.datasets import KINDS, find_pairs
+        from pwcflow.training.recipe import RECIPES, run_recipe
         from pwcflow.training.run import pairs_of, run_training, scenes_of
         from pwcflow.training.run import preview as write_preview
         from pwcflow.training.scene import SceneSettings
         from pwcflow.training.settings import OptimizerName, TrainSettings
 
-        datasets = [_data(text, KINDS) for text in data or []]
-        scenes = SceneSettings.of_size(height, width)
-        if motion:
-            scenes = replace(scenes, typical_motion=motion)
-        if not photos:
-            scenes = replace(scenes, procedural=1.0)
+        datasets = [dataset(text, KINDS) for text in data or []]
+        scenes = SceneSettings.of_size(height, width, motion, photographs=bool(photos))
         if preview:
             make = (
                 pairs_of([find_pairs(*named) for named in datasets], height, width)
@@ -250,18 +251,18 @@ def train(
                 device=device,
                 devices=devices,
                 init=init,
+                keep=keep,
                 resume=resume,
                 echo=not quiet,
             )
         except ValueError as error:
             raise typer.BadParameter(str(error)) from error
-        result = run_training(
-            settings,
-            scenes,
-            photos=photos or [],
-            sprites=sprites or [],
-            holdout=holdout or [],
-            data=datasets,
-            manifest=evaluation,
+        run = (
+            partial(run_recipe, settings, RECIPES[recipe])
+            if recipe
+            else partial(run_training, settings, scenes, data=datasets)
         )
-        tell(_told(result), result, quiet=quiet, as_json=as_json)
+        result = run(
+            photos=photos or [], sprites=sprites or [], holdout=holdout or [], manifest=evaluation
+        )
+        tell(told(result), result, quiet=quiet, as_json=as_json)

@@ -20,8 +20,10 @@ from pwcflow.errors import WeightsError
 from pwcflow.training.optimizer import COUNTERS, SLOTS, State
 from pwcflow.weights.layouts import expected_shapes
 
-FORMAT = "pwcflow training 1"
+FORMAT = "pwcflow training 2"
 """What the file says it is; a change of its content changes the number."""
+_READABLE = ("pwcflow training 1", FORMAT)
+"""In 1 there were no initial weights."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class Checkpoint:
     """How long the run has lasted."""
     settings: dict[str, Any]
     """Of the run that wrote it, as plain values."""
+    initial: dict[str, Tensor] | None = None
+    """Weights of an `AlignedPwcNet` that the run keeps a share of, if it does."""
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
@@ -56,6 +60,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "pairs": checkpoint.pairs,
         "seconds": checkpoint.seconds,
         "settings": checkpoint.settings,
+        "initial": None if checkpoint.initial is None else unalign_state(checkpoint.initial),
     }
     data = BytesIO()  # a full disk under torch.save is an error about positions in the file
     torch.save(content, data)
@@ -79,13 +84,15 @@ def load_checkpoint(path: Path) -> Checkpoint:
         raise WeightsError(
             f"{path} is damaged: its data cannot be read; start anew from other weights"
         ) from error
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
+    if not isinstance(content, dict) or content.get("format") not in _READABLE:
         raise WeightsError(
             f"{path} is not the state of a training run; to start from its weights, give it as "
             "initial weights"
         )
     slots = {"average": content["state_dict"], **content["slots"]}
-    _check(path, slots, content["counters"])
+    initial = content.get("initial")
+    checked = slots if initial is None else {**slots, "initial weights": initial}
+    _check(path, checked, content["counters"])
     return Checkpoint(
         optimizer={slot: align_state(slots[slot]) for slot in SLOTS}
         | {"counters": content["counters"]},
@@ -93,25 +100,26 @@ def load_checkpoint(path: Path) -> Checkpoint:
         pairs=content["pairs"],
         seconds=content["seconds"],
         settings=content["settings"],
+        initial=None if initial is None else align_state(initial),
     )
 
 
-def export_weights(average: Mapping[str, Tensor], path: Path) -> None:
+def export_weights(weights: Mapping[str, Tensor], path: Path) -> None:
     """Write weights of an `AlignedPwcNet` as a float16 safetensors file for `PwcNet`.
 
     Raises:
         OutputError: the file cannot be written.
     """
-    weights = unalign_state(average)
-    halves = {name: weights[name].to(torch.float16).contiguous() for name in expected_shapes()}
+    plain = unalign_state(weights)
+    halves = {name: plain[name].to(torch.float16).contiguous() for name in expected_shapes()}
     with replacing(path) as temporary:
         temporary.write_bytes(save(halves))  # `save_file` would let nobody else read it
 
 
 def _check(path: Path, slots: Mapping[str, Mapping[str, Tensor]], counters: object) -> None:
     expected = expected_shapes()
-    for slot in SLOTS:
-        shapes = {name: tensor.shape for name, tensor in slots[slot].items()}
+    for slot, tensors in slots.items():
+        shapes = {name: tensor.shape for name, tensor in tensors.items()}
         if shapes != expected:
             raise WeightsError(f"{path} does not fit the network: its {slot} have other shapes")
     assert isinstance(counters, dict), f"{FORMAT} has them"

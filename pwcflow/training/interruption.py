@@ -12,33 +12,53 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class Interruption:
     """Whether somebody wants this process to stop."""
 
-    requested = False
+    def __init__(self, then: Callable[[], None] | None = None) -> None:
+        """Nobody wants it yet; `then` is called whenever somebody does."""
+        self.requested = False
+        self._then = then
+        self._outer: Interruption | None = None
+
+    def catch(self, number: int, frame: FrameType | None) -> None:
+        """Handle a signal."""
+        self.request()
+        if number == signal.SIGINT:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def request(self) -> None:
+        """Want it, here and in the blocks around this one."""
+        self.requested = True
+        if self._then:
+            self._then()
+        if self._outer:
+            self._outer.request()
+
+    def inside(self, handler: object) -> None:
+        """Be inside of the block whose handler was in place before, if it is such a block's."""
+        outer = getattr(handler, "__self__", None)
+        if isinstance(outer, Interruption):
+            if outer.requested:
+                self.request()
+            self._outer = outer
 
 
 @contextmanager
 def catching_interruptions(then: Callable[[], None] | None = None) -> Iterator[Interruption]:
     """Turn the signals that end a process into a request, for as long as a block runs.
 
-    A second Ctrl-C interrupts at once, as usual. Outside the main thread, which alone may handle
-    signals, nothing is ever requested.
+    A second Ctrl-C interrupts at once, as usual. Of blocks inside each other, all learn of a
+    request, those that begin after it too. Outside the main thread, which alone may handle signals,
+    nothing is ever requested.
 
     Args:
-        then: is called, too, whenever a signal comes.
+        then: is called, too, whenever there is a request.
     """
-    interruption = Interruption()
-
-    def request(number: int, frame: FrameType | None) -> None:
-        interruption.requested = True
-        if number == signal.SIGINT:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-        if then:
-            then()
-
+    interruption = Interruption(then)
     if threading.current_thread() is not threading.main_thread():
         yield interruption
         return
-    before = {number: signal.signal(number, request) for number in SIGNALS}
+    before = {number: signal.signal(number, interruption.catch) for number in SIGNALS}
     try:
+        interruption.inside(before[signal.SIGTERM])  # a first Ctrl-C changes that of SIGINT
         yield interruption
     finally:
         for number, handler in before.items():

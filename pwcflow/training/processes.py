@@ -6,7 +6,11 @@ from typing import TypeVar
 
 import torch
 import torch.multiprocessing as mp
-from torch.multiprocessing.spawn import ProcessExitedException, start_processes
+from torch.multiprocessing.spawn import (
+    ProcessException,
+    ProcessExitedException,
+    start_processes,
+)
 
 from pwcflow.errors import PwcFlowError
 from pwcflow.training.interruption import catching_interruptions
@@ -24,6 +28,9 @@ def run_processes(device: str, count: int, work: Callable[[Ranks], Result]) -> R
         device: what `--device` says; see `ranks.device_of`.
         count: number of processes.
         work: what each does; must be picklable, and so must its result.
+
+    Raises:
+        KeyboardInterrupt: a signal came before `work` could catch it.
     """
     store = open_store()
     results = mp.get_context("spawn").SimpleQueue()
@@ -38,12 +45,15 @@ def run_processes(device: str, count: int, work: Callable[[Ranks], Result]) -> R
                 process.terminate()
 
     try:
-        with catching_interruptions(pass_on):
+        with catching_interruptions(pass_on) as interruption:
             while not processes.join():
                 pass
-    except ProcessExitedException:
-        if results.empty():
+    except ProcessException as error:
+        explained = isinstance(error, ProcessExitedException) and not results.empty()
+        if not explained and not interruption.requested:
             raise
+    if results.empty():
+        raise KeyboardInterrupt
     result: Result | PwcFlowError = results.get()
     if isinstance(result, PwcFlowError):
         raise result

@@ -90,7 +90,7 @@ class Report:
         self._tell("training", line)
 
     def validation(self, step: int, measured: Mapping[str, Measured], seconds: float) -> None:
-        """Tell how the averaged weights do, which took some seconds that count for no interval."""
+        """Tell how the weights do, which took some seconds that count for no interval."""
         self._told_at += seconds
         line: dict[str, object] = {"step": step}
         for name, result in measured.items():

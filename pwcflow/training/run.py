@@ -33,6 +33,8 @@ from pwcflow.training.trainer import train
 CPU_VALIDATION_BATCHES = 4
 VALIDATION_SEED = 1_000_003
 PREVIEW_PAIRS = 12
+RESULT = "result.json"
+"""What a run came to, in its folder."""
 
 
 class MakeSource(Protocol):
@@ -104,9 +106,18 @@ def run_training(
         result["scores"] = {
             dataset: asdict(score) for dataset, score in evaluate(estimator, manifest).items()
         }
-    with replacing(settings.output / "result.json") as temporary:
-        temporary.write_text(json.dumps(result, indent=2), encoding="utf-8")
+    write_result(settings.output, result)
     return result
+
+
+def write_result(folder: Path, result: dict[str, Any]) -> None:
+    """Write what a run came to.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    with replacing(folder / RESULT) as temporary:
+        temporary.write_text(json.dumps(result, indent=2), encoding="utf-8")
 
 
 def scenes_of(photos: list[Path], sprites: list[Path], scenes: SceneSettings) -> MakeSource:

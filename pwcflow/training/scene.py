@@ -100,18 +100,27 @@ class SceneSettings:
     """Share of scenes whose images have been through a codec of 8 x 8 blocks."""
 
     @classmethod
-    def of_size(cls, height: int, width: int) -> "SceneSettings":
+    def of_size(
+        cls,
+        height: int,
+        width: int,
+        typical_motion: float | None = None,
+        *,
+        photographs: bool = True,
+    ) -> "SceneSettings":
         """Return settings for scenes of a size.
 
-        In scenes smaller than the usual ones things move less in proportion, or most of what is
-        seen in one frame would have left the other. In larger ones they move as far as usual.
+        Without photographs all surfaces are computed. In scenes smaller than the usual ones things
+        move less in proportion, or most of what is seen in one frame would have left the other,
+        unless the typical motion is given. In larger ones they move as far as usual.
         """
         share = min(1.0, height / cls.height, width / cls.width)
         return cls(
             height=height,
             width=width,
-            typical_motion=share * cls.typical_motion,
+            typical_motion=share * cls.typical_motion if typical_motion is None else typical_motion,
             largest_motion=share * cls.largest_motion,
+            procedural=cls.procedural if photographs else 1.0,
         )
 
 

@@ -33,7 +33,7 @@ class TrainSettings:
     clip: float = 1.0
     """Largest norm of a gradient; a larger one is scaled down."""
     ema: float = 0.999
-    """Decay of the averaged weights, which are the ones to use."""
+    """Decay of the averaged weights."""
     q: float | None = None
     """Power of the errors in the loss; see `multiscale_loss`."""
     seed: int = 0
@@ -54,6 +54,13 @@ class TrainSettings:
     """Time between two checkpoints; less in a short run, see `checkpoint_seconds`."""
     init: str | Path | None = None
     """Weights to start from, as `load_weights` takes them; None starts from scratch."""
+    keep: float = 0.0
+    """Share of the initial weights in those measured and written; the rest is the average.
+
+    It keeps what the initial weights do better on images unlike those trained on. Source: Wortsman
+    et al., "Robust fine-tuning of zero-shot models", CVPR 2022 (arXiv 2109.01903), section 3, where
+    alpha is 1 - keep.
+    """
     resume: bool = False
     """Go on from the checkpoint in `output`."""
     echo: bool = False
@@ -76,9 +83,11 @@ class TrainSettings:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"{name} must be above 0: {value}")
-        for name in ("warm_share", "ema"):
+        for name in ("warm_share", "ema", "keep"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be in 0..1, and not 1: {getattr(self, name)}")
+        if self.keep and self.init is None and not self.resume:
+            raise ValueError("keep must be 0 without init: it is a share of those weights")
         if self.optimizer not in get_args(OptimizerName):
             raise ValueError(f"optimizer must be adamw or muon: {self.optimizer}")
         check_size(self.height, self.width)
@@ -96,7 +105,7 @@ class TrainSettings:
 
     @property
     def weights_path(self) -> Path:
-        """Where the averaged weights are written at the end."""
+        """Where the weights to use are written at the end."""
         return self.output / "weights.safetensors"
 
     @property

@@ -6,19 +6,15 @@ from contextlib import closing, contextmanager, nullcontext
 from functools import partial
 
 import torch
+from torch import Tensor
 
-from pwcflow.aligned import IMAGE_CHANNELS, IMAGE_GAP, AlignedPwcNet, align_state
+from pwcflow.aligned import IMAGE_CHANNELS, IMAGE_GAP, AlignedPwcNet
 from pwcflow.device import find_device
-from pwcflow.errors import OutputError, PwcFlowError, WeightsError
+from pwcflow.errors import OutputError, PwcFlowError
 from pwcflow.outputs import make_folder
-from pwcflow.training.checkpoint import (
-    Checkpoint,
-    export_weights,
-    load_checkpoint,
-    save_checkpoint,
-)
+from pwcflow.training.checkpoint import Checkpoint, export_weights, save_checkpoint
 from pwcflow.training.flat import flatten
-from pwcflow.training.initial import initial_weights
+from pwcflow.training.interpolation import interpolated
 from pwcflow.training.interruption import Interruption, catching_interruptions
 from pwcflow.training.muon import FlatMuon
 from pwcflow.training.optimizer import AdamSettings, FlatAdamW
@@ -31,10 +27,10 @@ from pwcflow.training.ranks import (
 from pwcflow.training.report import Report
 from pwcflow.training.schedule import Pace, one_cycle
 from pwcflow.training.settings import Outcome, Summary, TrainSettings
+from pwcflow.training.start import start
 from pwcflow.training.step import Renderer, TrainingStep
 from pwcflow.training.tensorboard import import_tensorboard
 from pwcflow.training.validation import MakeRenderers, validate
-from pwcflow.weights import load_weights
 
 FAILURES_TOLERATED = 50
 """Steps in a row without a finite gradient, after which no smaller loss scale will help."""
@@ -63,7 +59,7 @@ def train(
     Args:
         settings: the run.
         make_renderer: makes what the pairs come from.
-        make_validation: makes the pairs that the averaged weights are measured on before the first
+        make_validation: makes the pairs that the weights to write are measured on before the first
             step, every `validate_every` steps, and when the run is finished; None for no such.
 
     Returns:
@@ -118,8 +114,9 @@ class _Run:
         self._ranks = ranks
         network = _network(ranks.device)
         self._optimizer = _optimizer(settings, network)
-        self._step, self._pairs, self._seconds_before = 0, 0, 0.0
-        self._start_or_resume()
+        begun = start(settings, self._optimizer, quiet=ranks.rank > 0)
+        self._step, self._pairs, self._seconds_before = begun.step, begun.pairs, begun.seconds
+        self._initial = begun.initial
         ranks.copy_first(self._optimizer.flats())
         self._optimizer.publish()
         self._renderer = make_renderer(ranks.device, ranks.rank, ranks.world)
@@ -147,7 +144,7 @@ class _Run:
             if self._ranks.rank == 0:
                 if self._saved_step != self._step:
                     self._save()
-                export_weights(self._optimizer.average(), settings.weights_path)
+                export_weights(self._weights(), settings.weights_path)
             if outcome == "finished" and self._validated_step != self._step:
                 self._validate()
         return Summary(
@@ -164,20 +161,6 @@ class _Run:
             weights=settings.weights_path,
             log=settings.log_path,
         )
-
-    def _start_or_resume(self) -> None:
-        settings = self._settings
-        if settings.resume:
-            checkpoint = load_checkpoint(settings.checkpoint_path)
-            _check_optimizer(settings, checkpoint)
-            self._optimizer.restore(checkpoint.optimizer)
-            self._step, self._pairs = checkpoint.step, checkpoint.pairs
-            self._seconds_before = checkpoint.seconds
-        elif settings.init is not None:
-            weights = load_weights(settings.init, quiet=self._ranks.rank > 0)
-            self._optimizer.start(align_state(weights.state))
-        else:
-            self._optimizer.start(align_state(initial_weights(settings.seed)))
 
     def _prepare(self) -> None:
         """Load the first scenes, check what they render to, and capture the step on a GPU."""
@@ -244,12 +227,12 @@ class _Run:
         )
 
     def _validate(self) -> None:
-        """Measure the averaged weights on pairs that stay the same; the clock stands meanwhile."""
+        """Measure `_weights()` on pairs that stay the same; the clock stands meanwhile."""
         if self._make_validation is None or self._ranks.rank > 0:
             return
         began = time.monotonic()
         batches = self._settings.validation_batches
-        weights, device = self._optimizer.average(), self._ranks.device
+        weights, device = self._weights(), self._ranks.device
         measured = validate(weights, self._make_validation, batches, device)
         self._validated_step = self._step
         self._errors = {name: result.epe_px for name, result in measured.items()}
@@ -257,6 +240,13 @@ class _Run:
         self._started += seconds
         self._last_save += seconds
         self._told.validation(self._step, measured, seconds)
+
+    def _weights(self) -> dict[str, Tensor]:
+        """Return the weights that come out of the run if it ends here."""
+        average = self._optimizer.average()
+        if self._initial is None:
+            return average
+        return interpolated(average, self._initial, self._settings.keep)
 
     def _elapsed(self) -> float:
         """Return how long the run has lasted, before it was resumed included."""
@@ -269,6 +259,7 @@ class _Run:
             pairs=self._pairs,
             seconds=self._elapsed(),
             settings=self._settings.as_plain(),
+            initial=self._initial,
         )
         save_checkpoint(self._settings.checkpoint_path, checkpoint)
         self._last_save, self._saved_step = time.monotonic(), self._step
@@ -296,16 +287,6 @@ def _optimizer(settings: TrainSettings, network: AlignedPwcNet) -> FlatAdamW:
     if settings.optimizer == "muon":
         return FlatMuon.of(network, constants)
     return FlatAdamW(flatten(network), constants)
-
-
-def _check_optimizer(settings: TrainSettings, checkpoint: Checkpoint) -> None:
-    """Refuse moments that mean something else to the optimizer of the settings."""
-    before = checkpoint.settings.get("optimizer", "adamw")  # the only one there was at first
-    if before != settings.optimizer:
-        raise WeightsError(
-            f"{settings.checkpoint_path} is of a run with the optimizer {before}; resume it with "
-            f"that, not {settings.optimizer}, or give it as initial weights of another run"
-        )
 
 
 @contextmanager

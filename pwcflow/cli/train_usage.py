@@ -1,0 +1,77 @@
+"""What the options of `train` may be, and what it says of a run."""
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+STAGES_DECIDE = {
+    *("data", "size", "lr", "warm_up", "optimizer", "robust", "motion", "init", "keep", "steps")
+}
+"""Parameters of `train` that a recipe has values for."""
+
+
+def check_recipe(context: typer.Context) -> None:
+    """Refuse options beside --recipe that its stages decide, or that train nothing."""
+    given = {
+        parameter.name: parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name and _is_given(context, parameter.name)
+    }
+    if "recipe" not in given:
+        return
+    decided = [option for name, option in given.items() if name in STAGES_DECIDE]
+    if decided:
+        raise typer.BadParameter(
+            f"the stages of --recipe decide {', '.join(decided)}: leave out one or the other"
+        )
+    if "preview" in given:
+        raise typer.BadParameter("--preview does not train: leave out --recipe")
+    if "minutes" not in given:
+        raise typer.BadParameter("give the length of all stages of --recipe together: --minutes")
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and not source.name.startswith("DEFAULT")
+
+
+def dataset(text: str, kinds: tuple[str, ...]) -> tuple[str, Path]:
+    """Return the kind and the folder of --data."""
+    kind, colon, folder = text.partition(":")
+    if kind not in kinds or not colon or not folder:
+        raise typer.BadParameter(
+            f"must be KIND:FOLDER, KIND one of {', '.join(kinds)}: {text}", param_hint="'--data'"
+        )
+    return kind, Path(folder)
+
+
+def optimizer_name(name: str) -> str:
+    """Let an option be an optimizer."""
+    if name not in ("adamw", "muon"):
+        raise typer.BadParameter(f"must be adamw or muon: {name}")
+    return name
+
+
+def recipe_name(name: str | None) -> str | None:
+    """Let an option be a recipe, or not given."""
+    if name not in (None, "default"):
+        raise typer.BadParameter(f"must be default: {name}")
+    return name
+
+
+def share(value: float) -> float:
+    """Let an option be a share that is not all."""
+    if not 0 <= value < 1:
+        raise typer.BadParameter(f"must be a number from 0 up, below 1: {value:g}")
+    return value
+
+
+def told(result: dict[str, Any]) -> str:
+    """Return a run in one sentence, such as "..., error on training pairs 5.16 -> 4.07 px"."""
+    sentence = f"{result['weights']}: {result['pairs']} pairs, {result['outcome']}"
+    for name, after in result["errors"].items():
+        before = result.get("errors_before", {}).get(name)
+        change = f"{after:.2f}" if before is None else f"{before:.2f} -> {after:.2f}"
+        sentence += f", error on {name} pairs {change} px"
+    return sentence

@@ -1,0 +1,200 @@
+"""From nothing to weights like the shipped ones: runs in a row, each from the weights before it."""
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pwcflow.atomic_file import replacing
+from pwcflow.errors import DeviceError, OutputError
+from pwcflow.outputs import make_folder
+from pwcflow.training.interruption import catching_interruptions
+from pwcflow.training.log import RunLog
+from pwcflow.training.ranks import started_by_torchrun
+from pwcflow.training.run import RESULT, run_training, write_result
+from pwcflow.training.scene import SceneSettings
+from pwcflow.training.settings import OptimizerName, TrainSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """A run among those of a recipe; see `TrainSettings`."""
+
+    share: float
+    """Of the length of all stages together."""
+    height: int
+    width: int
+    typical_motion: float
+    """Of its scenes, in pixels; see `SceneSettings`."""
+    peak_lr: float
+    optimizer: OptimizerName = "muon"
+    q: float | None = None
+    warm_share: float = 0.05
+    keep: float = 0.0
+    """Share of the weights of the stage before in those that come out."""
+
+    def scenes(self, *, photographs: bool) -> SceneSettings:
+        """Return what is rendered, with `photographs` or without."""
+        return SceneSettings.of_size(
+            self.height, self.width, self.typical_motion, photographs=photographs
+        )
+
+
+DEFAULT = (
+    Stage(share=0.25, height=384, width=512, typical_motion=13, peak_lr=6e-4),
+    Stage(share=0.40, height=384, width=512, typical_motion=13, peak_lr=6e-4, q=0.5),
+    Stage(share=0.35, height=384, width=640, typical_motion=15, peak_lr=6e-4, q=0.5, keep=0.2),
+)
+"""The first legs of the shipped weights had no robust loss either; see weights/RUNS.md."""
+
+RECIPES = {"default": DEFAULT}
+
+
+def run_recipe(
+    settings: TrainSettings,
+    stages: Sequence[Stage],
+    *,
+    photos: list[Path],
+    sprites: list[Path],
+    holdout: list[Path],
+    manifest: Path | None = None,
+) -> dict[str, Any]:
+    """Train in stages, and return what they came to.
+
+    Each stage is a run of `run_training` in a folder of its own, called by its number from 1, in
+    the output's. With `resume`, stages that are finished stay as they are, and the one that was
+    stopped goes on. In the end the output has the weights of the last.
+
+    Args:
+        settings: length, batch, devices, logging and output of all stages together. A stage's seed
+            is `seed` plus its number; what else it says itself is not taken from here.
+        stages: the recipe.
+        photos: folders of photographs.
+        sprites: folders of cut-outs.
+        holdout: folders of images to measure each stage on beside those trained on.
+        manifest: pairs with true flow to measure each stage on; see `evaluation.read_manifest`.
+
+    Raises:
+        PwcFlowError: as in `run_training`, or the output holds another run, or torchrun started it.
+        KeyboardInterrupt: of an interruption; its text says how to go on.
+    """
+    if started_by_torchrun():
+        raise DeviceError(
+            "a recipe is not for torchrun: it starts a process for each GPU itself; run it alone, "
+            "with --devices N"
+        )
+    runs = [_run_of(settings, stage, number) for number, stage in enumerate(stages, 1)]
+    _check_output(settings, runs)
+    make_folder(settings.output)
+    log = RunLog(settings.log_path, echo=settings.echo)
+    results: list[dict[str, Any]] = []
+    with catching_interruptions() as interruption:
+        for number, (stage, run) in enumerate(zip(stages, runs, strict=True), 1):
+            result = _finished(run) if settings.resume else None
+            if result is None:
+                with _telling_how_to_go_on(number, runs):
+                    if interruption.requested:
+                        raise KeyboardInterrupt
+                    log.write({"stage": number, "of": len(stages), **asdict(stage)})
+                    result = run_training(
+                        run,
+                        stage.scenes(photographs=bool(photos)),
+                        photos=photos,
+                        sprites=sprites,
+                        holdout=holdout,
+                        manifest=manifest,
+                    )
+                    if result["outcome"] == "interrupted":
+                        raise KeyboardInterrupt
+            results.append(result)
+        return _sum_up(settings, stages, runs, results)
+
+
+def _run_of(settings: TrainSettings, stage: Stage, number: int) -> TrainSettings:
+    """Return the settings of a stage: to begin with it, or to go on."""
+    steps, minutes = settings.steps, settings.minutes
+    before, output = (settings.output / str(index) for index in (number - 1, number))
+    run = replace(
+        settings,
+        output=output,
+        steps=None if steps is None else max(1, round(stage.share * steps)),
+        minutes=None if minutes is None else stage.share * minutes,
+        height=stage.height,
+        width=stage.width,
+        optimizer=stage.optimizer,
+        peak_lr=stage.peak_lr,
+        warm_share=stage.warm_share,
+        q=stage.q,
+        seed=settings.seed + number,
+        init=replace(settings, output=before).weights_path if number > 1 else None,
+        keep=stage.keep,
+    )
+    begun = number == 1 or run.checkpoint_path.exists()  # without the first nothing is to go on
+    return replace(run, resume=settings.resume and begun)
+
+
+def _check_output(settings: TrainSettings, runs: Sequence[TrainSettings]) -> None:
+    if settings.checkpoint_path.exists():
+        raise OutputError(
+            f"{settings.checkpoint_path} is of a run without a recipe; choose another folder"
+        )
+    begun = [run.output for run in runs if _is_begun(run)]
+    if begun and not settings.resume:
+        raise OutputError(f"{begun[-1]} is of an earlier run; resume it, or choose another folder")
+
+
+def _is_begun(run: TrainSettings) -> bool:
+    return run.checkpoint_path.exists() or (run.output / RESULT).exists()
+
+
+def _finished(run: TrainSettings) -> dict[str, Any] | None:
+    """Return what a finished stage came to; None for one that is still to do, or to go on with."""
+    try:
+        result = json.loads((run.output / RESULT).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return result if isinstance(result, dict) and result.get("outcome") == "finished" else None
+
+
+@contextmanager
+def _telling_how_to_go_on(number: int, runs: Sequence[TrainSettings]) -> Iterator[None]:
+    """Give an interruption of a stage its text."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        how = "the same command begins anew"
+        if any(_is_begun(run) for run in runs):
+            how = "the same command with --resume goes on from there"
+        raise KeyboardInterrupt(f"stage {number} of {len(runs)} is not finished; {how}") from None
+
+
+def _sum_up(
+    settings: TrainSettings,
+    stages: Sequence[Stage],
+    runs: Sequence[TrainSettings],
+    results: Sequence[dict[str, Any]],
+) -> dict[str, Any]:
+    """Give the output the last weights, and write and return what all stages came to."""
+    with replacing(settings.weights_path) as temporary:
+        shutil.copyfile(runs[-1].weights_path, temporary)
+    measured = ("errors", "scores")
+    told = ("pairs", "seconds", *measured)
+    summary: dict[str, Any] = {
+        "outcome": "finished",
+        "pairs": sum(result["pairs"] for result in results),
+        "seconds": sum(result["seconds"] for result in results),
+        **{name: results[-1][name] for name in measured if name in results[-1]},
+        "weights": str(settings.weights_path),
+        "log": str(settings.log_path),
+        "stages": [
+            asdict(stage)
+            | {name: result[name] for name in told if name in result}
+            | {"weights": str(run.weights_path)}
+            for stage, run, result in zip(stages, runs, results, strict=True)
+        ],
+    }
+    write_result(settings.output, summary)
+    return summary

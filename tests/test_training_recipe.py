@@ -1,0 +1,198 @@
+"""A recipe trains in stages, each from the weights before it, and goes on where it was stopped."""
+
+import json
+import os
+import shutil
+import signal
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from pwcflow.errors import DeviceError, OutputError, WeightsError
+from pwcflow.training.checkpoint import load_checkpoint
+from pwcflow.training.recipe import DEFAULT, RECIPES, Stage, run_recipe
+from pwcflow.weights import load_weights
+from tests.command_line import assert_one_error_line, invoke
+from tests.test_training_keep import assert_between
+from tests.training_source import lines, tiny
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+SMALL = {"height": 64, "width": 64, "typical_motion": 3.0}
+STAGES = (
+    Stage(share=0.2, peak_lr=1e-3, **SMALL),
+    Stage(share=0.6, peak_lr=2e-4, q=0.5, warm_share=0.5, **SMALL),
+    Stage(share=0.2, peak_lr=1e-3, optimizer="adamw", keep=0.25, **SMALL | {"width": 128}),
+)
+NO_IMAGES = {"photos": [], "sprites": [], "holdout": []}
+
+
+def settings_of(output, **changes):
+    return tiny(output, steps=5, seed=40, **changes)
+
+
+def recipe(settings, stages=STAGES):
+    return run_recipe(settings, stages, **NO_IMAGES)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run of all stages, and what it came to."""
+    settings = settings_of(tmp_path_factory.mktemp("whole"))
+    return settings.output, recipe(settings)
+
+
+def test_the_stages_fill_the_time_and_the_first_begins_from_nothing():
+    assert sum(stage.share for stage in DEFAULT) == pytest.approx(1)
+    assert [(stage.keep, stage.q) for stage in DEFAULT] == [(0, None), (0, 0.5), (0.2, 0.5)]
+    assert RECIPES == {"default": DEFAULT}
+
+
+def test_each_stage_is_a_run_of_its_share_from_the_weights_before(whole):
+    output, _ = whole
+    runs = [load_checkpoint(output / name / "checkpoint.pt").settings for name in "123"]
+    for name, values in {
+        "steps": [1, 3, 1],
+        "seed": [41, 42, 43],
+        "init": [
+            None,
+            str(output / "1/weights.safetensors"),
+            str(output / "2/weights.safetensors"),
+        ],
+        "keep": [0, 0, 0.25],
+        "width": [64, 64, 128],
+        "peak_lr": [1e-3, 2e-4, 1e-3],
+        "q": [None, 0.5, None],
+        "warm_share": [0.05, 0.5, 0.05],
+        "optimizer": ["muon", "muon", "adamw"],
+    }.items():
+        assert [run[name] for run in runs] == values, name
+    first, second = (lines(output / name) for name in "12")
+    # The same scenes, and weights that were rounded to float16 between.
+    assert second[0]["training_epe_px"] == pytest.approx(first[-1]["training_epe_px"], rel=1e-2)
+    assert first[-1]["training_epe_px"] != first[0]["training_epe_px"]
+    # Twice the width has a mean motion of its own.
+    assert lines(output / "3")[0]["training_motion_px"] != first[0]["training_motion_px"]
+
+
+def test_the_last_weights_are_those_of_the_recipe(whole):
+    output, summary = whole
+    written = output / "weights.safetensors"
+    assert written.read_bytes() == (output / "3/weights.safetensors").read_bytes()
+    initial, trained = (
+        load_weights(output / path).state for path in ("2/weights.safetensors", "3/checkpoint.pt")
+    )
+    assert_between(load_weights(written).state, initial, trained, 0.25)
+    assert not torch.equal(initial["context.0.weight"], trained["context.0.weight"])
+    assert summary == json.loads((output / "result.json").read_text())
+    results = [json.loads((output / name / "result.json").read_text()) for name in "123"]
+    assert (summary["outcome"], summary["pairs"]) == ("finished", 5)
+    assert summary["errors"] == results[2]["errors"]
+    assert summary["seconds"] == pytest.approx(sum(result["seconds"] for result in results))
+    assert [stage["pairs"] for stage in summary["stages"]] == [1, 3, 1]
+    for stage, result in zip(summary["stages"], results, strict=True):
+        assert (stage["seconds"], stage["errors"]) == (result["seconds"], result["errors"])
+    assert [stage["share"] for stage in summary["stages"]] == [0.2, 0.6, 0.2]
+    assert [line["stage"] for line in lines(output)] == [1, 2, 3]
+
+
+def end_after_a_step_of(stage, output):
+    """Send SIGTERM to this process when a stage has told of its first step."""
+
+    def wait():
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            log = output / stage / "log.jsonl"
+            if log.exists() and '"loss"' in log.read_text():
+                if signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:  # or it is too late
+                    os.kill(os.getpid(), signal.SIGTERM)
+                return
+            time.sleep(0.005)
+
+    threading.Thread(target=wait).start()
+
+
+def test_an_interrupted_stage_goes_on_to_the_same_weights(whole, tmp_path):
+    settings = settings_of(tmp_path / "parts")
+    output, done = settings.output, whole[0]
+    shutil.copytree(done / "1", output / "1")
+    end_after_a_step_of("2", output)
+    message = "stage 2 of 3 is not finished; the same command with --resume goes on from there"
+    with pytest.raises(KeyboardInterrupt, match=message):
+        recipe(replace(settings, resume=True))
+    assert 1 <= load_checkpoint(output / "2/checkpoint.pt").step < 3
+    assert not (output / "3").exists()
+    assert not (output / "weights.safetensors").exists()
+    with pytest.raises(OutputError, match="2 is of an earlier run; resume it, or choose another"):
+        recipe(settings)
+    kept = (output / "1/result.json").stat().st_mtime_ns
+    summary = recipe(replace(settings, resume=True))
+    assert (output / "1/result.json").stat().st_mtime_ns == kept
+    assert [stage["pairs"] for stage in summary["stages"]] == [1, 3, 1]
+    for name in ("weights.safetensors", "2/weights.safetensors"):
+        assert (output / name).read_bytes() == (done / name).read_bytes()
+
+
+def test_a_finished_recipe_is_finished_when_resumed(whole, tmp_path):
+    shutil.copytree(whole[0], tmp_path / "copy")
+    for name in "123":  # as somebody does who is short of space
+        (tmp_path / "copy" / name / "checkpoint.pt").unlink()
+    (tmp_path / "copy/weights.safetensors").unlink()
+    settings = settings_of(tmp_path / "copy")
+    with pytest.raises(OutputError, match="3 is of an earlier run"):
+        recipe(settings)
+    summary = recipe(replace(settings, resume=True))
+    assert summary["pairs"] == 5
+    assert Path(summary["weights"]).read_bytes() == (whole[0] / "weights.safetensors").read_bytes()
+
+
+def test_a_stage_whose_result_was_not_written_is_not_taken_for_finished(whole, tmp_path):
+    shutil.copytree(whole[0], tmp_path / "copy")
+    (tmp_path / "copy/3/result.json").write_text('{"outcome": "fini')
+    (tmp_path / "copy/3/weights.safetensors").unlink()
+    summary = recipe(replace(settings_of(tmp_path / "copy"), resume=True))
+    assert summary["errors"] == pytest.approx(whole[1]["errors"], rel=1e-5)
+    weights = (tmp_path / "copy/weights.safetensors").read_bytes()
+    assert weights == (whole[0] / "weights.safetensors").read_bytes()
+
+
+def test_folders_of_other_runs_are_left_alone(tmp_path):
+    with pytest.raises(WeightsError, match=r"there is no checkpoint .*1.checkpoint\.pt to go on"):
+        recipe(settings_of(tmp_path / "none", resume=True))
+    (tmp_path / "checkpoint.pt").touch()
+    for resume in (False, True):
+        with pytest.raises(OutputError, match="of a run without a recipe; choose another folder"):
+            recipe(settings_of(tmp_path, resume=resume))
+    assert not (tmp_path / "1").exists()
+
+
+def test_torchrun_is_refused_in_one_line(here, monkeypatch):
+    for name in ("RANK", "LOCAL_RANK"):
+        monkeypatch.setenv(name, "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(DeviceError, match="not for torchrun"):
+        recipe(settings_of(here / "run"))
+    result = invoke("train", "-o", "run", "--recipe", "default", "--minutes", 1)
+    assert result.exit_code == 1
+    assert_one_error_line(result.stderr, "a recipe is not for torchrun", "--devices")
+    assert not (here / "run").exists()
+
+
+def test_the_command_trains_by_a_recipe(here, monkeypatch):
+    monkeypatch.setitem(RECIPES, "default", (Stage(share=1.0, peak_lr=1e-3, **SMALL),))
+    options = ["--recipe", "default", "--minutes", 0.001, "--batch", 1, "--device", "cpu"]
+    result = invoke("train", "-o", "run", *options, "--quiet")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+    again = invoke("train", "-o", "run", *options, "--resume")
+    assert again.exit_code == 0
+    pairs = json.loads((here / "run/1/result.json").read_text())["pairs"]
+    assert again.stdout.startswith(
+        f"run/weights.safetensors: {pairs} pairs, finished, error on training pairs "
+    )
+    refused = invoke("train", "-o", "run", *options)
+    assert refused.exit_code == 1
+    assert_one_error_line(refused.stderr, "run/1 is of an earlier run; resume it")

@@ -56,9 +56,9 @@ BAD_USAGE = [
             ("--noise-floor 1e10", "must be a number from 0 to 1e9"),
             ("--noise-floor 5 --max-flow 5", "--noise-floor 5 must be below --max-flow 5"),
             ("--unknown red-ish", "must be black, white, gray, or as #ff8000: red-ish"),
-            ("--background blue", "must be one of white, black: blue"),
-            ("--legend below", "must be one of none, inside, beside: below"),
-            ("--palette viridis", "must be one of middlebury, colorblind: viridis"),
+            ("--background blue", "must be white or black: blue"),
+            ("--legend below", "must be none, inside or beside: below"),
+            ("--palette viridis", "must be middlebury or colorblind: viridis"),
         )
     ),
     ("visualize folder -o out/a --style warp --frame frames --second 2.png", "--second is for one"),

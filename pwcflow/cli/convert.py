@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pwcflow.cli.console import friendly_errors, tell
-from pwcflow.cli.options import JsonOption, QuietOption, positive
+from pwcflow.cli.options import BoundOption, JsonOption, QuietOption
 from pwcflow.counted import counted
 
 if TYPE_CHECKING:
@@ -20,16 +20,6 @@ Examples:
   pwcflow convert both.exr -o back.flo --direction backward
   pwcflow convert jpegs/flow_x_00001.jpg -o flow.flo
 """
-
-BoundOption = Annotated[
-    float | None,
-    typer.Option(
-        metavar="PX",
-        help="The motion in pixels that is white in a pair of 8-bit pictures, where none records "
-        "it.",
-        callback=positive,
-    ),
-]
 
 
 def convert(

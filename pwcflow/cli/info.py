@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from pwcflow.cli.console import friendly_errors, tell
-from pwcflow.cli.convert import BoundOption
-from pwcflow.cli.options import JsonOption, QuietOption
+from pwcflow.cli.options import BoundOption, JsonOption, QuietOption
 
 INFO_EXAMPLES = """\b
 Examples:

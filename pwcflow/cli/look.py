@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pwcflow.cli.options import positive
+from pwcflow.cli.options import one_of, positive
 
 if TYPE_CHECKING:
     from pwcflow.visualization import Look
@@ -38,15 +38,6 @@ def _color(text: str) -> tuple[int, ...]:
     return tuple(bytes.fromhex(text.removeprefix("#")))
 
 
-def _one_of(*names: str) -> Any:
-    def parse(text: str) -> str:
-        if text not in names:
-            raise typer.BadParameter(f"must be one of {', '.join(names)}: {text}")
-        return text
-
-    return parse
-
-
 def _not_negative(value: float | None) -> float | None:
     if value is not None and not 0 <= value <= _LARGEST_PX:
         raise typer.BadParameter("must be a number from 0 to 1e9, as no motion is above")
@@ -74,7 +65,7 @@ PaletteOption = Annotated[
     Any,
     typer.Option(
         metavar="middlebury|colorblind",
-        parser=_one_of("middlebury", "colorblind"),
+        parser=one_of("middlebury", "colorblind"),
         help="Colours of directions.  [default: middlebury]",
     ),
 ]
@@ -82,7 +73,7 @@ BackgroundOption = Annotated[
     Any,
     typer.Option(
         metavar="white|black",
-        parser=_one_of("white", "black"),
+        parser=one_of("white", "black"),
         help="Colour of no motion.  [default: white]",
     ),
 ]
@@ -110,7 +101,7 @@ LegendOption = Annotated[
     Any,
     typer.Option(
         metavar="none|inside|beside",
-        parser=_one_of("none", "inside", "beside"),
+        parser=one_of("none", "inside", "beside"),
         help="Where wheel, arrow or colour bar explain the picture.  [default: none; beside for "
         "heat and error]",
     ),

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -14,10 +15,16 @@ def positive(value: float | None) -> float | None:
     return value
 
 
-def _precision(value: str) -> str:
-    if value not in ("fp32", "fp16", "bf16", "auto"):
-        raise typer.BadParameter(f"must be fp32, fp16, bf16 or auto: {value}")
-    return value
+def one_of(*names: str) -> Callable[[str], str]:
+    """Return what lets an option be one of several names."""
+    told = f"{', '.join(names[:-1])} or {names[-1]}"
+
+    def check(value: str) -> str:
+        if value not in names:
+            raise typer.BadParameter(f"must be {told}: {value}")
+        return value
+
+    return check
 
 
 def height_by_width(text: str, example: str) -> tuple[int, int]:
@@ -28,6 +35,7 @@ def height_by_width(text: str, example: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
+_PRECISIONS = ("fp32", "fp16", "bf16", "auto")
 WeightsOption = Annotated[
     str, typer.Option(help="A checkpoint's name or file.", metavar="NAME|FILE")
 ]
@@ -39,8 +47,17 @@ PrecisionOption = Annotated[
     str,
     typer.Option(
         help="Arithmetic of the network; auto is the fastest here.",
-        metavar="fp32|fp16|bf16|auto",
-        callback=_precision,
+        metavar="|".join(_PRECISIONS),
+        callback=one_of(*_PRECISIONS),
+    ),
+]
+BoundOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="PX",
+        help="The motion in pixels that is white in a pair of 8-bit pictures, where none records "
+        "it.",
+        callback=positive,
     ),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="Print errors only.")]

@@ -12,12 +12,12 @@ from pwcflow.cli.options import (
     JsonOption,
     QuietOption,
     height_by_width,
+    one_of,
     positive,
 )
 from pwcflow.cli.train_usage import (
     check_recipe,
     dataset,
-    optimizer_name,
     recipe_name,
     share,
     told,
@@ -122,7 +122,9 @@ def train(
     optimizer: Annotated[
         str,
         typer.Option(
-            metavar="adamw|muon", help="What turns gradients into steps.", callback=optimizer_name
+            metavar="adamw|muon",
+            help="What turns gradients into steps.",
+            callback=one_of("adamw", "muon"),
         ),
     ] = "adamw",
     robust: Annotated[

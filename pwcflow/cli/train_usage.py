@@ -46,13 +46,6 @@ def dataset(text: str, kinds: tuple[str, ...]) -> tuple[str, Path]:
     return kind, Path(folder)
 
 
-def optimizer_name(name: str) -> str:
-    """Let an option be an optimizer."""
-    if name not in ("adamw", "muon"):
-        raise typer.BadParameter(f"must be adamw or muon: {name}")
-    return name
-
-
 def recipe_name(name: str | None) -> str | None:
     """Let an option be a recipe, or not given."""
     if name not in (None, "default"):

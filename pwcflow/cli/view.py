@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from pwcflow.cli.console import friendly_errors, tell
-from pwcflow.cli.convert import BoundOption
-from pwcflow.cli.options import JsonOption, QuietOption, positive
+from pwcflow.cli.options import BoundOption, JsonOption, QuietOption, positive
 from pwcflow.counted import counted
 from pwcflow.errors import PwcFlowError
 

@@ -55,6 +55,21 @@ def test_an_interrupted_video_keeps_what_is_finished(inputs, name):
 
 
 @posix
+def test_an_interrupted_training_says_how_to_go_on(here):
+    size = ["--size", "64x64", "--batch", "1", "--log-every", "1", "--device", "cpu"]
+    with start("train", "-o", "run", "--steps", "100000", *size, "--quiet") as running:
+        wait_for(here / "run" / "checkpoint.pt", running)
+        running.send_signal(signal.SIGINT)
+        stdout, stderr = running.communicate(timeout=60)
+    assert (running.returncode, stdout) == (130, "")
+    assert re.fullmatch(
+        r"interrupted; kept run/checkpoint.pt and run/weights.safetensors after \d+ pairs; "
+        r"the same command with --resume goes on from there\n",
+        stderr,
+    )
+
+
+@posix
 def test_an_interruption_while_torch_is_imported_is_told_in_one_line(inputs):
     # stands for the import of torch: says that it has begun, then takes its time
     Path("folder/torch.py").write_text(

@@ -98,6 +98,9 @@ def test_what_is_wrong_with_a_pair_is_told(tmp_path):
     y.unlink()
     with pytest.raises(FlowFileError, match=r"holds u only, and there is no .*a_y\.png"):
         read_flow(x)
+    for name in ("none_x.jpg", "none_y.jpg", "none_x.png", "none_y.png"):
+        with pytest.raises(FlowFileError, match=f"there is no file .*{name}; check the name"):
+            read_flow(tmp_path / name)
     cv2.imwrite(str(tmp_path / "c_x.jpg"), np.full((9, 9, 3), (0, 0, 255), np.uint8))
     cv2.imwrite(str(tmp_path / "c_y.jpg"), np.zeros((9, 9), np.uint8))
     with pytest.raises(FlowFileError, match="is a colour picture, not half a flow"):

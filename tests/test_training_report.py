@@ -125,12 +125,13 @@ def test_a_run_is_measured_before_between_and_after_and_learns_the_same(tmp_path
     assert again.epe_px == pytest.approx(summary.errors["holdout"], rel=1e-5)
 
 
-def test_a_resumed_run_is_measured_at_its_end_only(tmp_path):
+def test_a_resumed_run_is_measured_at_its_end_only_and_knows_the_errors_before(tmp_path):
     settings = tiny(tmp_path, steps=1)
-    train(settings, shifted_textures)
+    begun = train(settings, shifted_textures, fixed_sets)
     summary = train(replace(settings, steps=2, resume=True), shifted_textures, fixed_sets)
-    assert [line["step"] for line in split(lines(tmp_path))[0]] == [2]
-    assert summary.errors_before == {}
+    assert [line["step"] for line in split(lines(tmp_path))[0]] == [0, 1, 2]
+    assert summary.errors_before == begun.errors_before
+    assert summary.errors_before != {}
     assert set(summary.errors) == {"training", "holdout"}
 
 

@@ -114,6 +114,21 @@ def test_sigterm_leaves_a_checkpoint_that_goes_on_bit_for_bit(tmp_path, optimize
         assert all(torch.equal(ours[slot][name], tensors[name]) for name in tensors), slot
 
 
+def test_a_run_that_dies_in_its_first_step_goes_on(tmp_path):
+    class Dying(ShiftedTextures):
+        def load(self, at):
+            if at == 1:  # asked for while the first step is made
+                raise RuntimeError("the power is gone")
+            super().load(at)
+
+    whole, parts = (tiny(tmp_path / name, steps=2) for name in ("whole", "parts"))
+    train(whole, shifted_textures)
+    with pytest.raises(RuntimeError, match="the power is gone"):
+        train(parts, Dying)
+    assert train(replace(parts, resume=True), shifted_textures).step == 2
+    assert parts.weights_path.read_bytes() == whole.weights_path.read_bytes()
+
+
 def test_a_run_of_the_other_optimizer_is_not_resumed(learnt):
     with pytest.raises(WeightsError, match="with the optimizer adamw; resume it with that"):
         train(replace(learnt[0], optimizer="muon", resume=True), fixed_textures)

@@ -270,6 +270,17 @@ def test_what_is_wrong_is_told_before_or_without_a_page(work):
     ]  # fmt: skip
 
 
+def test_flows_in_a_folder_within_are_told_of_when_they_are_left_out(work, caplog):
+    write_flows(work / "flows", 2)
+    inner = work / "flows" / "clip.mp4"
+    write_flows(inner, 3)
+    (inner / "pwcflow.json").touch()
+    view([Path("flows")], Path("a.html"))
+    assert caplog.messages == [
+        "flows in folders within flows are left out; name those folders too, such as flows/clip.mp4"
+    ]
+
+
 def test_the_command_tells_what_it_wrote(work):
     write_flows(work / "flows", 2)
     write_frames(work / "frames", 3)

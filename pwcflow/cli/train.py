@@ -174,7 +174,9 @@ def train(
         bool, typer.Option("--tensorboard", help="Write DIR/tensorboard for TensorBoard too.")
     ] = False,
     device: DeviceOption = "auto",
-    devices: Annotated[int, typer.Option(metavar="N", min=1, help="Number of GPUs.")] = 1,
+    devices: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Number of GPUs; of processes on a CPU.")
+    ] = 1,
     preview: Annotated[
         Path | None,
         typer.Option(
@@ -267,4 +269,9 @@ def train(
         result = run(
             photos=photos or [], sprites=sprites or [], holdout=holdout or [], manifest=evaluation
         )
+        if result["outcome"] == "interrupted":
+            raise KeyboardInterrupt(
+                f"kept {result['checkpoint']} and {result['weights']} after {result['pairs']} "
+                "pairs; the same command with --resume goes on from there"
+            )
         tell(told(result), result, quiet=quiet, as_json=as_json)

@@ -115,10 +115,10 @@ def read(path: Path, bound: float | None) -> Flow:
         path: the u half.
         bound: that of the pair in pixels, where it records none; None to need a record.
     """
-    if is_half(path, "y"):
+    if path.is_file() and is_half(path, "y"):
         raise FlowFileError(f"{path} holds v only; name the half with u, {other_half(path)}")
     halves = path, other_half(path)
-    if not halves[1].is_file():
+    if path.is_file() and not halves[1].is_file():
         raise FlowFileError(f"{path} holds u only, and there is no {halves[1]} with v; copy it too")
     bounds = {recorded_bound(half) for half in halves}
     if len(bounds) > 1:

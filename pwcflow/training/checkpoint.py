@@ -5,7 +5,7 @@ on elsewhere, and `load_weights` takes the file for its averaged weights.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from pwcflow.weights.layouts import expected_shapes
 FORMAT = "pwcflow training 2"
 """What the file says it is; a change of its content changes the number."""
 _READABLE = ("pwcflow training 1", FORMAT)
-"""In 1 there were no initial weights."""
+"""In 1 there were no initial weights, and no errors."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,8 @@ class Checkpoint:
     """Of the run that wrote it, as plain values."""
     initial: dict[str, Tensor] | None = None
     """Weights of an `AlignedPwcNet` that the run keeps a share of, if it does."""
+    errors_before: dict[str, float] = field(default_factory=dict)
+    """Mean end-point error in pixels before the first step, by validation set."""
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
@@ -61,6 +63,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "seconds": checkpoint.seconds,
         "settings": checkpoint.settings,
         "initial": None if checkpoint.initial is None else unalign_state(checkpoint.initial),
+        "errors_before": checkpoint.errors_before,
     }
     data = BytesIO()  # a full disk under torch.save is an error about positions in the file
     torch.save(content, data)
@@ -101,6 +104,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         seconds=content["seconds"],
         settings=content["settings"],
         initial=None if initial is None else align_state(initial),
+        errors_before=content.get("errors_before", {}),
     )
 
 

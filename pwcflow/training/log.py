@@ -32,6 +32,11 @@ class RunLog:
         if self._echo:
             sys.stderr.write(line)
 
+    def say(self, sentence: str) -> None:
+        """Write a sentence to stderr if lines go there, and not to the file."""
+        if self._echo:
+            sys.stderr.write(f"{sentence}\n")
+
     def _append(self, text: str) -> None:
         try:
             with self._path.open("a", encoding="utf-8") as file:

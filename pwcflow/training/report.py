@@ -89,6 +89,11 @@ class Report:
         self.told, self._told_at = step, now
         self._tell("training", line)
 
+    def validating(self, pairs: int) -> None:
+        """Say what may take a while now, to whoever watches: `pairs` of each set are measured."""
+        if self._log:
+            self._log.say(f"measuring the weights on {pairs} pairs of each set ...")
+
     def validation(self, step: int, measured: Mapping[str, Measured], seconds: float) -> None:
         """Tell how the weights do, which took some seconds that count for no interval."""
         self._told_at += seconds

@@ -1,6 +1,6 @@
 """What a run begins with, and what a run that was stopped goes on with."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
@@ -23,6 +23,8 @@ class Start:
     """Pairs seen, by all devices."""
     seconds: float = 0.0
     """How long the run has lasted."""
+    errors_before: dict[str, float] = field(default_factory=dict)
+    """Mean end-point error in pixels before the first step, by validation set."""
     initial: dict[str, Tensor] | None = None
     """Weights of an `AlignedPwcNet` to keep a share of; None if the settings keep none."""
 
@@ -44,7 +46,13 @@ def start(settings: TrainSettings, optimizer: FlatAdamW, *, quiet: bool) -> Star
         _check_optimizer(settings, checkpoint)
         _check_keep(settings, checkpoint)
         optimizer.restore(checkpoint.optimizer)
-        return Start(checkpoint.step, checkpoint.pairs, checkpoint.seconds, checkpoint.initial)
+        return Start(
+            checkpoint.step,
+            checkpoint.pairs,
+            checkpoint.seconds,
+            checkpoint.errors_before,
+            checkpoint.initial,
+        )
     if settings.init is None:
         weights = align_state(initial_weights(settings.seed))
     else:

@@ -116,7 +116,7 @@ class _Run:
         self._optimizer = _optimizer(settings, network)
         begun = start(settings, self._optimizer, quiet=ranks.rank > 0)
         self._step, self._pairs, self._seconds_before = begun.step, begun.pairs, begun.seconds
-        self._initial = begun.initial
+        self._errors_before, self._initial = begun.errors_before, begun.initial
         ranks.copy_first(self._optimizer.flats())
         self._optimizer.publish()
         self._renderer = make_renderer(ranks.device, ranks.rank, ranks.world)
@@ -138,7 +138,10 @@ class _Run:
             self._prepare()
             if self._step == 0:
                 self._validate()
-            before = self._errors
+                self._errors_before = self._errors
+                if self._ranks.rank == 0:
+                    self._save()  # so that a run that is killed early can go on, too
+                self._started = time.monotonic()
             outcome = self._make_steps(interruption)
             seconds = self._elapsed()
             if self._ranks.rank == 0:
@@ -155,7 +158,7 @@ class _Run:
             loss=self._told.loss,
             epe_px=self._told.epe_px,
             skipped=self._told.skipped,
-            errors_before=before,
+            errors_before=self._errors_before,
             errors=self._errors if self._validated_step else {},
             checkpoint=settings.checkpoint_path,
             weights=settings.weights_path,
@@ -232,6 +235,7 @@ class _Run:
             return
         began = time.monotonic()
         batches = self._settings.validation_batches
+        self._told.validating(batches * self._settings.batch)
         weights, device = self._weights(), self._ranks.device
         measured = validate(weights, self._make_validation, batches, device)
         self._validated_step = self._step
@@ -260,6 +264,7 @@ class _Run:
             seconds=self._elapsed(),
             settings=self._settings.as_plain(),
             initial=self._initial,
+            errors_before=self._errors_before,
         )
         save_checkpoint(self._settings.checkpoint_path, checkpoint)
         self._last_save, self._saved_step = time.monotonic(), self._step

@@ -1,5 +1,6 @@
 """Which flows are to be shown, and where the pictures lie that they were made of."""
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +11,8 @@ from pwcflow.runs.provenance import RECORD_NAME
 from pwcflow.runs.recorded_frames import OpenFrames, frame_number_of, recorded_frames
 from pwcflow.video import FrameSource, natural_key, open_frames
 from pwcflow.video.frame_files import ImageFiles
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -114,8 +117,14 @@ def _files_of(result: Path) -> Iterable[Path]:
             f"cannot list {result}: {reason_of(error)}; check its permissions"
         ) from error
     files = [entry for entry in entries if is_flow_name(entry) and entry.is_file()]
+    inner = next((entry for entry in entries if (entry / RECORD_NAME).is_file()), None)
+    if files and inner:
+        logger.warning(
+            "flows in folders within %s are left out; name those folders too, such as %s",
+            result,
+            inner,
+        )
     if not files:
-        inner = next((entry for entry in entries if (entry / RECORD_NAME).is_file()), None)
         remedy = f"name a folder in it, as {inner}" if inner else "name the folder of the flows"
         raise FlowFileError(
             f"{result} has no flow files in it, whose names end in {', '.join(FLOW_SUFFIXES)}; "

@@ -8,11 +8,14 @@ import pytest
 
 from pwcflow.training.interruption import catching_interruptions
 from pwcflow.training.processes import run_processes
+from tests.command_line import posix
+
+NUMBERS = [signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", NUMBERS)
 def test_blocks_around_one_another_all_hear_of_a_signal(number):
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in NUMBERS}
     told = []
     with catching_interruptions(lambda: told.append("outer")) as outer:
         with catching_interruptions() as earlier:
@@ -32,6 +35,34 @@ def test_a_second_ctrl_c_interrupts_at_once():
     with pytest.raises(KeyboardInterrupt), catching_interruptions(), catching_interruptions():
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_second_ctrl_c_interrupts_at_once_in_a_block_that_began_after_the_first():
+    with pytest.raises(KeyboardInterrupt), catching_interruptions():
+        os.kill(os.getpid(), signal.SIGINT)
+        with catching_interruptions() as later:
+            assert later.requested
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_second_ctrl_c_interrupts_at_once_after_the_block_that_caught_the_first():
+    with pytest.raises(KeyboardInterrupt), catching_interruptions() as outer:
+        with catching_interruptions():
+            os.kill(os.getpid(), signal.SIGINT)
+        assert outer.requested
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+@posix
+def test_under_nohup_a_closed_terminal_interrupts_nothing():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with catching_interruptions() as interruption:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not interruption.requested
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def interrupted_while_it_loads(ranks):

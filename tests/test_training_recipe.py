@@ -15,10 +15,11 @@ import torch
 from pwcflow.errors import DeviceError, OutputError, WeightsError
 from pwcflow.training.checkpoint import load_checkpoint
 from pwcflow.training.recipe import DEFAULT, RECIPES, Stage, run_recipe
+from pwcflow.training.trainer import train
 from pwcflow.weights import load_weights
 from tests.command_line import assert_one_error_line, invoke
 from tests.test_training_keep import assert_between
-from tests.training_source import lines, tiny
+from tests.training_source import lines, shifted_textures, tiny
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -158,6 +159,44 @@ def test_a_stage_whose_result_was_not_written_is_not_taken_for_finished(whole, t
     assert summary["errors"] == pytest.approx(whole[1]["errors"], rel=1e-5)
     weights = (tmp_path / "copy/weights.safetensors").read_bytes()
     assert weights == (whole[0] / "weights.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "result", ['{"outcome": "finished"}', '{"outcome": "finished", "pairs": "x"}']
+)
+def test_a_result_without_its_figures_is_measured_again(whole, tmp_path, result):
+    shutil.copytree(whole[0], tmp_path / "copy")
+    (tmp_path / "copy/1/result.json").write_text(result)
+    summary = recipe(replace(settings_of(tmp_path / "copy"), resume=True))
+    assert [stage["pairs"] for stage in summary["stages"]] == [1, 3, 1]
+
+
+@pytest.mark.parametrize("size", [1000, None])
+def test_weights_of_a_stage_that_are_damaged_or_gone_come_from_its_checkpoint(
+    whole, tmp_path, size
+):
+    shutil.copytree(whole[0], tmp_path / "copy")
+    for stage in "23":
+        weights = tmp_path / "copy" / stage / "weights.safetensors"
+        weights.unlink() if size is None else os.truncate(weights, size)
+    recipe(replace(settings_of(tmp_path / "copy"), resume=True))
+    for name in ("weights.safetensors", "2/weights.safetensors", "3/weights.safetensors"):
+        assert (tmp_path / "copy" / name).read_bytes() == (whole[0] / name).read_bytes()
+
+
+def test_a_damaged_checkpoint_of_a_stage_is_told_with_what_to_do(whole, tmp_path):
+    shutil.copytree(whole[0], tmp_path / "copy")
+    (tmp_path / "copy/3/result.json").unlink()
+    os.truncate(tmp_path / "copy/3/checkpoint.pt", 1000)
+    with pytest.raises(WeightsError, match=r"or remove .*3, and --resume begins this stage anew"):
+        recipe(replace(settings_of(tmp_path / "copy"), resume=True))
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_run_without_a_recipe_leaves_what_a_recipe_made(whole, tmp_path, resume):
+    shutil.copytree(whole[0], tmp_path / "copy")
+    with pytest.raises(OutputError, match=r"of a run without checkpoint.pt, such as one by a rec"):
+        train(tiny(tmp_path / "copy", resume=resume), shifted_textures)
 
 
 def test_folders_of_other_runs_are_left_alone(tmp_path):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from pwcflow.errors import ImageError
 from pwcflow.training.render import Renderer
 from pwcflow.training.render_reference import Textures, compose, photograph
 from pwcflow.training.sampling import sample_scenes
@@ -267,3 +268,23 @@ def test_photographs_of_any_depth_become_8_bits(tmp_path):
     assert photos.shape == (3, 6, 8, 4)
     assert (photos[..., :3] == 51).all()
     assert (photos[..., 3] == 255).all()
+
+
+def test_a_folder_without_an_image_is_refused(tmp_path):
+    (tmp_path / "2020").mkdir()
+    cv2.imwrite(str(tmp_path / "2020" / "a.png"), np.zeros((6, 8, 3), np.uint8))
+    (tmp_path / "notes.txt").touch()
+    for folders in (([tmp_path], []), ([], [tmp_path])):
+        with pytest.raises(ImageError, match=r"no image in .*; folders in it are not searched"):
+            load_textures(*folders)
+
+
+def test_damaged_cut_outs_are_refused_as_photographs_are(tmp_path):
+    file = tmp_path / "a.png"
+    cv2.imwrite(str(file), np.random.default_rng(0).integers(0, 255, (90, 90, 4), np.uint8))
+    whole = file.read_bytes()
+    for data in (b"", whole[: len(whole) // 3]):
+        file.write_bytes(data)
+        for folders in (([tmp_path], []), ([], [tmp_path])):
+            with pytest.raises(ImageError, match=r"a\.png"):
+                load_textures(*folders)

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a wish that a loop can look up, so that it stops where it is safe."""
+"""Signals to end as a wish that a loop can look up, so that it stops where it is safe."""
 
 import signal
 import threading
@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+HANGUP = getattr(signal, "SIGHUP", None)
+SIGNALS = tuple(filter(None, (signal.SIGINT, signal.SIGTERM, HANGUP)))
 
 
 class Interruption:
@@ -34,20 +35,26 @@ class Interruption:
 
     def inside(self, handler: object) -> None:
         """Be inside of the block whose handler was in place before, if it is such a block's."""
-        outer = getattr(handler, "__self__", None)
-        if isinstance(outer, Interruption):
+        outer = _block_of(handler)
+        if outer:
             if outer.requested:
                 self.request()
             self._outer = outer
+
+
+def _block_of(handler: object) -> Interruption | None:
+    """Return the block whose handler this is, if it is one's."""
+    block = getattr(handler, "__self__", None)
+    return block if isinstance(block, Interruption) else None
 
 
 @contextmanager
 def catching_interruptions(then: Callable[[], None] | None = None) -> Iterator[Interruption]:
     """Turn the signals that end a process into a request, for as long as a block runs.
 
-    A second Ctrl-C interrupts at once, as usual. Of blocks inside each other, all learn of a
-    request, those that begin after it too. Outside the main thread, which alone may handle signals,
-    nothing is ever requested.
+    They are Ctrl-C, SIGTERM, and a closed terminal, but not under nohup. A second Ctrl-C interrupts
+    at once, as usual. Of blocks inside each other, all learn of a request, those that begin after
+    it too. Outside the main thread, which alone may handle signals, nothing is ever requested.
 
     Args:
         then: is called, too, whenever there is a request.
@@ -56,10 +63,17 @@ def catching_interruptions(then: Callable[[], None] | None = None) -> Iterator[I
     if threading.current_thread() is not threading.main_thread():
         yield interruption
         return
-    before = {number: signal.signal(number, interruption.catch) for number in SIGNALS}
+    before = {
+        number: signal.signal(number, interruption.catch)
+        for number in SIGNALS
+        if number != HANGUP or signal.getsignal(number) != signal.SIG_IGN
+    }
     try:
         interruption.inside(before[signal.SIGTERM])  # a first Ctrl-C changes that of SIGINT
+        if interruption.requested:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         yield interruption
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            again = number == signal.SIGINT and interruption.requested and _block_of(handler)
+            signal.signal(number, signal.default_int_handler if again else handler)

@@ -9,14 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from pwcflow.atomic_file import replacing
-from pwcflow.errors import DeviceError, OutputError
+from pwcflow.device import find_device
+from pwcflow.errors import DeviceError, OutputError, WeightsError
+from pwcflow.evaluation import check_manifest
 from pwcflow.outputs import make_folder
+from pwcflow.training.checkpoint import export_weights, load_checkpoint
+from pwcflow.training.interpolation import interpolated
 from pwcflow.training.interruption import catching_interruptions
 from pwcflow.training.log import RunLog
 from pwcflow.training.ranks import started_by_torchrun
 from pwcflow.training.run import RESULT, run_training, write_result
 from pwcflow.training.scene import SceneSettings
 from pwcflow.training.settings import OptimizerName, TrainSettings
+from pwcflow.training.trainer import DivergedError
+from pwcflow.weights import load_weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,13 +94,18 @@ def run_recipe(
         )
     runs = [_run_of(settings, stage, number) for number, stage in enumerate(stages, 1)]
     _check_output(settings, runs)
+    find_device(settings.device)
+    if manifest:
+        check_manifest(manifest)
     make_folder(settings.output)
     log = RunLog(settings.log_path, echo=settings.echo)
     results: list[dict[str, Any]] = []
     with catching_interruptions() as interruption:
         for number, (stage, run) in enumerate(zip(stages, runs, strict=True), 1):
             result = _finished(run) if settings.resume else None
-            if result is None:
+            if result is not None:
+                _restore_weights(run)
+            else:
                 with _telling_how_to_go_on(number, runs):
                     if interruption.requested:
                         raise KeyboardInterrupt
@@ -142,6 +153,10 @@ def _check_output(settings: TrainSettings, runs: Sequence[TrainSettings]) -> Non
             f"{settings.checkpoint_path} is of a run without a recipe; choose another folder"
         )
     begun = [run.output for run in runs if _is_begun(run)]
+    if not begun and settings.weights_path.exists():
+        raise OutputError(
+            f"{settings.weights_path} is of a run without a recipe; choose another folder"
+        )
     if begun and not settings.resume:
         raise OutputError(f"{begun[-1]} is of an earlier run; resume it, or choose another folder")
 
@@ -156,14 +171,47 @@ def _finished(run: TrainSettings) -> dict[str, Any] | None:
         result = json.loads((run.output / RESULT).read_bytes())
     except (OSError, ValueError):
         return None
-    return result if isinstance(result, dict) and result.get("outcome") == "finished" else None
+    is_whole = (
+        isinstance(result, dict)
+        and isinstance(result.get("pairs"), int)
+        and isinstance(result.get("seconds"), float)
+        and result.get("outcome") == "finished"
+    )
+    return result if is_whole else None
+
+
+def _restore_weights(run: TrainSettings) -> None:
+    """Write the weights of a finished stage once more, if they are damaged or gone.
+
+    Raises:
+        WeightsError: its checkpoint is damaged or gone, too.
+    """
+    try:
+        load_weights(run.weights_path, quiet=True)
+    except WeightsError:
+        checkpoint = load_checkpoint(run.checkpoint_path)
+        weights = checkpoint.optimizer["average"]
+        if checkpoint.initial is not None:
+            weights = interpolated(weights, checkpoint.initial, run.keep)
+        export_weights(weights, run.weights_path)
 
 
 @contextmanager
 def _telling_how_to_go_on(number: int, runs: Sequence[TrainSettings]) -> Iterator[None]:
-    """Give an interruption of a stage its text."""
+    """Say what to do about an interruption or a failure of a stage."""
+    run = runs[number - 1]
     try:
         yield
+    except DivergedError as error:
+        raise DivergedError(
+            f"stage {number} of {len(runs)}: {error}, which a recipe cannot; leave --recipe away"
+        ) from error
+    except WeightsError as error:
+        if not run.resume:
+            raise
+        raise WeightsError(
+            f"{error}; or remove {run.output}, and --resume begins this stage anew"
+        ) from error
     except KeyboardInterrupt:
         how = "the same command begins anew"
         if any(_is_begun(run) for run in runs):

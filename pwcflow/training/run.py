@@ -68,7 +68,8 @@ def run_training(
             on beside those trained on.
         data: real pairs to train on in place of rendered ones: kinds and folders, as `find_pairs`
             takes them.
-        manifest: pairs with true flow to measure on; see `evaluation.read_manifest`.
+        manifest: pairs with true flow to measure on when all is done; see
+            `evaluation.read_manifest`.
 
     Raises:
         PwcFlowError: an image cannot be read, a data set is not there, an output cannot be
@@ -103,7 +104,7 @@ def run_training(
         result["data"] = {f"{kind}:{folder}": len(pairs) for (kind, folder), pairs in named}
     if not is_first_process():
         return result
-    if manifest:
+    if manifest and summary.outcome == "finished":
         estimator = FlowEstimator(summary.weights, str(find_device(settings.device)))
         result["scores"] = {
             dataset: asdict(score) for dataset, score in evaluate(estimator, manifest).items()

@@ -33,10 +33,11 @@ def load_textures(
         photo_size: height and width.
         sprite_size: side of the square.
 
-    Without any photograph there is one of plain gray in their place: leave them out of the scenes.
+    Without folders of photographs there is one of plain gray in their place: leave it out of the
+    scenes.
 
     Raises:
-        ImageError: a folder is missing, or an image cannot be read.
+        ImageError: a folder is missing or has no image in it, or an image cannot be read.
     """
     photographs = [_photo(file, photo_size) for file in _images(photos)]
     if not photographs:
@@ -57,7 +58,12 @@ def _images(folders: Iterable[Path]) -> list[Path]:
     for folder in folders:
         if not folder.is_dir():
             raise ImageError(f"{folder} is not a folder; give a folder of images")
-        files += sorted(file for file in folder.iterdir() if file.suffix.lower() in IMAGE_SUFFIXES)
+        found = sorted(file for file in folder.iterdir() if file.suffix.lower() in IMAGE_SUFFIXES)
+        if not found:
+            raise ImageError(
+                f"there is no image in {folder}; folders in it are not searched, so name those"
+            )
+        files += found
     return files
 
 
@@ -82,6 +88,7 @@ def _photo(file: Path, size: tuple[int, int]) -> npt.NDArray[np.uint8]:
 
 
 def _sprite(file: Path, size: int) -> npt.NDArray[np.uint8] | None:
+    read_image(file)  # says what is wrong with a damaged one
     image: npt.NDArray[Any] | None = cv2.imdecode(np.fromfile(file, np.uint8), cv2.IMREAD_UNCHANGED)
     if image is None or image.ndim != 3 or image.shape[2] != 4 or image.dtype != np.uint8:
         return None

@@ -274,6 +274,11 @@ def _prepare_output(settings: TrainSettings) -> None:
     path = settings.checkpoint_path
     if path.exists() and not settings.resume:
         raise OutputError(f"{path} is of an earlier run; resume it, or choose another folder")
+    if not path.exists() and settings.weights_path.exists():
+        raise OutputError(
+            f"{settings.weights_path} is of a run without {path.name}, such as one by a recipe; "
+            "choose another folder, or resume that run as it was begun"
+        )
     if settings.tensorboard:
         import_tensorboard()
     make_folder(settings.output)

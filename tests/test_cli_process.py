@@ -58,7 +58,9 @@ def test_an_interrupted_video_keeps_what_is_finished(inputs, name):
 def test_an_interrupted_training_says_how_to_go_on(here):
     size = ["--size", "64x64", "--batch", "1", "--log-every", "1", "--device", "cpu"]
     with start("train", "-o", "run", "--steps", "100000", *size, "--quiet") as running:
-        wait_for(here / "run" / "checkpoint.pt", running)
+        wait_for(here / "run" / "log.jsonl", running)
+        while "loss" not in (here / "run" / "log.jsonl").read_text():
+            assert running.poll() is None
         running.send_signal(signal.SIGINT)
         stdout, stderr = running.communicate(timeout=60)
     assert (running.returncode, stdout) == (130, "")

@@ -30,8 +30,8 @@ from pwcflow.training.step import Renderer as Source
 from pwcflow.training.textures import load_textures
 from pwcflow.training.trainer import train
 
-CPU_VALIDATION_PAIRS = 16
-"""Of each validation set: a CPU takes seconds for a pair."""
+CPU_VALIDATION_BATCHES, CPU_VALIDATION_PAIRS = 4, 16
+"""Of each validation set, at most: a CPU takes seconds for a pair."""
 VALIDATION_SEED = 1_000_003
 PREVIEW_PAIRS = 12
 RESULT = "result.json"
@@ -84,7 +84,7 @@ def run_training(
         else scenes_of(photos, sprites, scenes)
     )
     if find_device(settings.device).type == "cpu":
-        batches = max(1, CPU_VALIDATION_PAIRS // settings.batch)
+        batches = min(CPU_VALIDATION_BATCHES, max(1, CPU_VALIDATION_PAIRS // settings.batch))
         settings = replace(settings, validation_batches=batches)
     sets = {"training": make}
     if holdout:

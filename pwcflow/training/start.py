@@ -41,7 +41,8 @@ def start(settings: TrainSettings, optimizer: FlatAdamW, *, quiet: bool) -> Star
         WeightsError: the initial weights or the checkpoint cannot be used, or the checkpoint is of
             a run with other settings.
     """
-    if settings.resume:
+    # A run that was killed before its first checkpoint has a log, and begins once more.
+    if settings.resume and (settings.checkpoint_path.exists() or not settings.log_path.exists()):
         checkpoint = load_checkpoint(settings.checkpoint_path)
         _check_optimizer(settings, checkpoint)
         _check_keep(settings, checkpoint)

@@ -139,9 +139,6 @@ class _Run:
             if self._step == 0:
                 self._validate()
                 self._errors_before = self._errors
-                if self._ranks.rank == 0:
-                    self._save()  # so that a run that is killed early can go on, too
-                self._started = time.monotonic()
             outcome = self._make_steps(interruption)
             seconds = self._elapsed()
             if self._ranks.rank == 0:

@@ -76,7 +76,8 @@ def test_flow_is_the_plain_network_s(height, width, network, plain):
         assert flow.dtype == torch.float32
         expected = flow_of(plain, first, second)
         assert largest(expected) > 0.5
-        assert largest(flow - expected) <= 1e-4
+        # In float32 the plain network itself is as far from what it gives in float64.
+        assert largest(flow - expected) <= 1e-5 * largest(expected)
 
 
 def test_a_batch_has_the_plain_network_s_flow_and_that_of_each_pair_alone(network, plain):

@@ -148,15 +148,10 @@ def _run_of(settings: TrainSettings, stage: Stage, number: int) -> TrainSettings
 
 
 def _check_output(settings: TrainSettings, runs: Sequence[TrainSettings]) -> None:
-    if settings.checkpoint_path.exists():
-        raise OutputError(
-            f"{settings.checkpoint_path} is of a run without a recipe; choose another folder"
-        )
     begun = [run.output for run in runs if _is_begun(run)]
-    if not begun and settings.weights_path.exists():
-        raise OutputError(
-            f"{settings.weights_path} is of a run without a recipe; choose another folder"
-        )
+    of_another = [settings.checkpoint_path, *([] if begun else [settings.weights_path])]
+    for path in filter(Path.exists, of_another):
+        raise OutputError(f"{path} is of a run without a recipe; choose another folder")
     if begun and not settings.resume:
         raise OutputError(f"{begun[-1]} is of an earlier run; resume it, or choose another folder")
 
@@ -190,10 +185,8 @@ def _restore_weights(run: TrainSettings) -> None:
         load_weights(run.weights_path, quiet=True)
     except WeightsError:
         checkpoint = load_checkpoint(run.checkpoint_path)
-        weights = checkpoint.optimizer["average"]
-        if checkpoint.initial is not None:
-            weights = interpolated(weights, checkpoint.initial, run.keep)
-        export_weights(weights, run.weights_path)
+        average = checkpoint.optimizer["average"]
+        export_weights(interpolated(average, checkpoint.initial, run.keep), run.weights_path)
 
 
 @contextmanager

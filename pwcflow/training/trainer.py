@@ -1,7 +1,7 @@
 """Trains PWC-Net on pairs rendered on the fly, on one device or several."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
 from functools import partial
 
@@ -242,12 +242,9 @@ class _Run:
         self._last_save += seconds
         self._told.validation(self._step, measured, seconds)
 
-    def _weights(self) -> dict[str, Tensor]:
+    def _weights(self) -> Mapping[str, Tensor]:
         """Return the weights that come out of the run if it ends here."""
-        average = self._optimizer.average()
-        if self._initial is None:
-            return average
-        return interpolated(average, self._initial, self._settings.keep)
+        return interpolated(self._optimizer.average(), self._initial, self._settings.keep)
 
     def _elapsed(self) -> float:
         """Return how long the run has lasted, before it was resumed included."""

@@ -10,14 +10,17 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from pwcflow.cuda_kernels import Kernel, launch
-from pwcflow.ops.bias_leaky_relu import sum_partial_gradients
+from pwcflow.ops.bias_leaky_relu import (
+    plain_bias_leaky_relu,
+    plain_bias_leaky_relu_backward,
+    sum_partial_gradients,
+)
 from pwcflow.ops.dtypes import sum_dtype, sum_scalar
 from pwcflow.ops.kernels import kernels_of_dtype
-from pwcflow.ops.layout import PACK_BYTES, layout_of, pack_width, pixel_pitch
+from pwcflow.ops.layout import PACK_BYTES, known_pitch, layout_of, pack_width, pixel_pitch
 from pwcflow.ops.pixel_rows import BACKWARD_BLOCKS, FORWARD_BLOCKS, THREADS, grid
 
 MOST_PARTS = 6
@@ -45,8 +48,7 @@ def append(y: Tensor, bias: Tensor, x: Tensor, slope: float) -> Tensor:
     """
     kernels = _kernels(y, x)
     if kernels is None:
-        dtype = sum_dtype(y)
-        first = F.leaky_relu(y.to(dtype) + bias.to(dtype).view(-1, 1, 1), slope).to(y.dtype)
+        first = plain_bias_leaky_relu(y, bias, slope)
         return torch.cat((first, x), dim=1).contiguous(memory_format=layout_of(y))
     n, k, h, w = y.shape
     c = x.shape[1]
@@ -64,8 +66,8 @@ def append(y: Tensor, bias: Tensor, x: Tensor, slope: float) -> Tensor:
             x,
             out,
             sum_scalar(slope, y),
-            np.int64(_pitch(y)),
-            np.int64(_pitch(x)),
+            np.int64(known_pitch(y)),
+            np.int64(known_pitch(x)),
             np.int64(n * h * w),
             np.int32(k),
             np.int32(c),
@@ -88,11 +90,7 @@ def append_backward(
     """
     kernels = _kernels(activated, *gradients)
     if kernels is None:
-        total = _sum(gradients)
-        total = torch.where(activated > 0, total, total * slope)
-        layout = layout_of(activated)
-        grad_y = total.to(activated.dtype).contiguous(memory_format=layout)
-        return grad_y, total.sum((0, 2, 3)).to(activated.dtype)
+        return plain_bias_leaky_relu_backward(_sum(gradients), activated, slope)
     grad_y = torch.empty_like(activated, memory_format=torch.channels_last)
     n, k, h, w = activated.shape
     groups, chunks = grid(grad_y, PACK_BYTES // grad_y.element_size(), BACKWARD_BLOCKS)
@@ -107,7 +105,7 @@ def append_backward(
             grad_y,
             partial,
             sum_scalar(slope, grad_y),
-            np.int64(_pitch(activated)),
+            np.int64(known_pitch(activated)),
             np.int64(n * h * w),
             np.int32(k),
         ),
@@ -149,15 +147,9 @@ def _parts(tensors: Sequence[Tensor]) -> npt.NDArray[np.void]:
     parts = np.zeros(1, _PARTS)
     for i, tensor in enumerate(tensors):
         parts["data"][0, i] = tensor.data_ptr()
-        parts["pitch"][0, i] = _pitch(tensor)
+        parts["pitch"][0, i] = known_pitch(tensor)
     parts["count"] = len(tensors)
     return parts
-
-
-def _pitch(tensor: Tensor) -> int:
-    pitch = pixel_pitch(tensor)
-    assert pitch is not None, "only such have kernels"
-    return pitch
 
 
 def _kernels(*tensors: Tensor) -> dict[str, Kernel] | None:

@@ -16,9 +16,9 @@ from pwcflow.ops.dtypes import check_dtype, sum_dtype, sum_scalar
 from pwcflow.ops.kernels import kernels_of_dtype
 from pwcflow.ops.layout import (
     empty_like_layout,
+    known_pitch,
     layout_of,
     pack_width,
-    pixel_pitch,
     with_pitch,
 )
 from pwcflow.ops.pixel_rows import BACKWARD_BLOCKS, FORWARD_BLOCKS, THREADS, grid
@@ -79,14 +79,14 @@ def _check(x: Tensor, bias: Tensor, slope: float) -> None:
         raise ValueError(f"slope must be above 0, but it is {slope}")
 
 
-def _plain(x: Tensor, bias: Tensor, slope: float) -> Tensor:
+def plain_bias_leaky_relu(x: Tensor, bias: Tensor, slope: float) -> Tensor:
     """Return the operator's result in plain PyTorch."""
     dtype = sum_dtype(x)
     y = F.leaky_relu(x.to(dtype) + bias.to(dtype).view(-1, 1, 1), slope)
     return y.to(x.dtype).contiguous(memory_format=layout_of(x))
 
 
-def _plain_backward(grad: Tensor, y: Tensor, slope: float) -> tuple[Tensor, Tensor]:
+def plain_bias_leaky_relu_backward(grad: Tensor, y: Tensor, slope: float) -> tuple[Tensor, Tensor]:
     """Return the gradients of x and bias in plain PyTorch."""
     grad = grad.to(sum_dtype(y))
     grad_x = torch.where(y > 0, grad, grad * slope)
@@ -100,15 +100,15 @@ torch.library.define(
     "(Tensor grad, Tensor y, float slope) -> (Tensor, Tensor)",
 )
 torch.library.define("pwcflow::bias_leaky_relu_", "(Tensor(a!) x, Tensor bias, float slope) -> ()")
-torch.library.impl("pwcflow::bias_leaky_relu", "cpu")(_plain)
-torch.library.impl("pwcflow::bias_leaky_relu_backward", "cpu")(_plain_backward)
+torch.library.impl("pwcflow::bias_leaky_relu", "cpu")(plain_bias_leaky_relu)
+torch.library.impl("pwcflow::bias_leaky_relu_backward", "cpu")(plain_bias_leaky_relu_backward)
 
 
 @torch.library.impl("pwcflow::bias_leaky_relu", "cuda")
 def _on_gpu(x: Tensor, bias: Tensor, slope: float) -> Tensor:
     kernels = _kernels(x)
     if kernels is None:
-        return _plain(x, bias, slope)
+        return plain_bias_leaky_relu(x, bias, slope)
     y = torch.empty_like(x, memory_format=torch.channels_last)
     _launch_forward(kernels, x, bias, slope, y)
     return y
@@ -116,7 +116,7 @@ def _on_gpu(x: Tensor, bias: Tensor, slope: float) -> Tensor:
 
 def _plain_in_place(x: Tensor, bias: Tensor, slope: float) -> None:
     """Do to `x` what the operator does, in plain PyTorch."""
-    x.copy_(_plain(x, bias, slope))
+    x.copy_(plain_bias_leaky_relu(x, bias, slope))
 
 
 torch.library.impl("pwcflow::bias_leaky_relu_", "cpu")(_plain_in_place)
@@ -134,9 +134,6 @@ def _in_place_on_gpu(x: Tensor, bias: Tensor, slope: float) -> None:
 def _launch_forward(
     kernels: dict[str, Kernel], x: Tensor, bias: Tensor, slope: float, y: Tensor
 ) -> None:
-    x_pitch, y_pitch = pixel_pitch(x), pixel_pitch(y)
-    assert x_pitch is not None, "only such have kernels"
-    assert y_pitch is not None, "it is in the layout of x, or x itself"
     width = min(pack_width(x), pack_width(y))
     groups, chunks = grid(y, width, FORWARD_BLOCKS)
     launch(
@@ -148,8 +145,8 @@ def _launch_forward(
             bias.contiguous(),
             y,
             sum_scalar(slope, y),
-            np.int64(x_pitch),
-            np.int64(y_pitch),
+            np.int64(known_pitch(x)),
+            np.int64(known_pitch(y)),
             *_sizes(y),
         ),
     )
@@ -159,12 +156,10 @@ def _launch_forward(
 def _backward_on_gpu(grad: Tensor, y: Tensor, slope: float) -> tuple[Tensor, Tensor]:
     kernels = _kernels(y)
     if kernels is None:
-        return _plain_backward(grad, y, slope)
+        return plain_bias_leaky_relu_backward(grad, y, slope)
     c = y.shape[1]
     grad_x = torch.empty_like(y, memory_format=torch.channels_last)
     grad, grad_pitch = with_pitch(grad)
-    y_pitch = pixel_pitch(y)
-    assert y_pitch is not None, "only such have kernels"
     width = min(pack_width(grad), pack_width(y))
     groups, chunks = grid(y, width, BACKWARD_BLOCKS)
     partial = y.new_empty((c, chunks), dtype=sum_dtype(y))
@@ -181,7 +176,7 @@ def _backward_on_gpu(grad: Tensor, y: Tensor, slope: float) -> tuple[Tensor, Ten
             partial,
             sum_scalar(slope, y),
             np.int64(grad_pitch),
-            np.int64(y_pitch),
+            np.int64(known_pitch(y)),
             *_sizes(y),
         ),
     )

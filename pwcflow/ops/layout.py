@@ -38,6 +38,13 @@ def pixel_pitch(tensor: Tensor) -> int | None:
     return pitch if even and pitch >= c else None
 
 
+def known_pitch(tensor: Tensor) -> int:
+    """Return the `pixel_pitch` of a tensor that is known to have one."""
+    pitch = pixel_pitch(tensor)
+    assert pitch is not None, f"its pixels do not lie evenly: {tensor.shape}, {tensor.stride()}"
+    return pitch
+
+
 def with_pitch(tensor: Tensor) -> tuple[Tensor, int]:
     """Return (N, C, H, W) and its `pixel_pitch`; of one that has none, a channels-last copy."""
     pitch = pixel_pitch(tensor)

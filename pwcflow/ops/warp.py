@@ -13,7 +13,7 @@ from pwcflow.cuda_kernels import Kernel, ceil_div, int32, launch
 from pwcflow.ops.dtypes import check_dtype
 from pwcflow.ops.image import MOST_PIXELS, check_out
 from pwcflow.ops.kernels import kernels_of_dtype
-from pwcflow.ops.layout import pack_width, pixel_pitch, with_pitch
+from pwcflow.ops.layout import known_pitch, pack_width, pixel_pitch, with_pitch
 from pwcflow.warp import backward_warp
 
 THREADS = 256
@@ -92,8 +92,6 @@ def _on_gpu(feature: Tensor, flow: Tensor, scale: float, out: Tensor) -> None:
         _plain(feature, flow, scale, out)
         return
     feature, feature_pitch = with_pitch(feature)
-    out_pitch = pixel_pitch(out)
-    assert out_pitch is not None, "warp_features has checked it"
     width = min(pack_width(feature), pack_width(out))
     pixels_per_block = THREADS // min(c // width, THREADS)
     launch(
@@ -106,7 +104,7 @@ def _on_gpu(feature: Tensor, flow: Tensor, scale: float, out: Tensor) -> None:
             out,
             np.float32(scale),
             np.int64(feature_pitch),
-            np.int64(out_pitch),
+            np.int64(known_pitch(out)),
             *(np.int64(stride) for stride in flow.stride()),
             *int32(c, h, w),
         ),

@@ -304,34 +304,35 @@ def test_help_says_that_there_may_be_several_results():
     assert "view [OPTIONS] RESULT...\n" in run("--help").output
 
 
-@pytest.mark.skipif(os.name != "posix", reason="a shell script stands for the browser")
-def test_open_hands_the_page_to_the_browser(work):
+with_scripts = pytest.mark.skipif(
+    os.name != "posix", reason="a shell script stands for the browser"
+)
+
+
+def open_in(browser_script, *options, **environment):
+    """Show a page in a browser that is a shell script; return how the command ended."""
     write_flow(Path("flow.flo"), flow_of((1, 0)))
-    browser = work / "browser"
-    browser.write_text('#!/bin/sh\nprintf %s "$1" > opened\n')
+    browser = Path("browser").absolute()
+    browser.write_text(f"#!/bin/sh\n{browser_script}\n")
     browser.chmod(0o755)
-    done = subprocess.run(
-        [sys.executable, "-m", "pwcflow", "view", "flow.flo", "-o", "a b.html", "--open"],
-        env={**os.environ, "BROWSER": f"{browser} %s"},
+    return subprocess.run(
+        [sys.executable, "-m", "pwcflow", "view", "flow.flo", "--open", *options],
+        env={**os.environ, "BROWSER": f"{browser} %s", **environment},
         capture_output=True,
         text=True,
     )
+
+
+@with_scripts
+def test_open_hands_the_page_to_the_browser(work):
+    done = open_in('printf %s "$1" > opened', "-o", "a b.html")
     assert done.returncode == 0, done.stderr
     assert Path("opened").read_text() == (work / "a b.html").as_uri()
 
 
-@pytest.mark.skipif(os.name != "posix", reason="a shell script stands for the browser")
+@with_scripts
 def test_open_tells_when_there_is_no_browser(work):
-    write_flow(Path("flow.flo"), flow_of((1, 0)))
-    browser = work / "browser"
-    browser.write_text("#!/bin/sh\nexit 1\n")
-    browser.chmod(0o755)
-    done = subprocess.run(
-        [sys.executable, "-m", "pwcflow", "view", "flow.flo", "-o", "a.html", "--open", "--quiet"],
-        env={**os.environ, "BROWSER": f"{browser} %s", "PATH": "", "DISPLAY": ""},
-        capture_output=True,
-        text=True,
-    )
+    done = open_in("exit 1", "-o", "a.html", "--quiet", PATH="", DISPLAY="")
     told = "error: a.html is written, but there is no browser to show it in; open it yourself\n"
     assert (done.returncode, done.stdout, done.stderr) == (1, "", told)
     assert Path("a.html").is_file()

@@ -10,14 +10,15 @@ computes those of such channels on copies that it packs first, which costs more 
 It is the library that PyTorch brought with it, found in the process; where there is none, or it is
 of another generation, `is_available` says so and everything else works without.
 
-What is computed is a graph of `operations`, each a descriptor of cuDNN's; `plans` finds the fastest
-way to compute one.
+What is computed is a graph of `operations`, each a descriptor of cuDNN's; `plans` are ways to
+compute one, and `plan_search` finds the fastest, when it is first asked for or a network's at once.
 """
 
 from pwcflow.cudnn.convolutions import convolve, convolve_transposed
 from pwcflow.cudnn.descriptors import CudnnError, is_available
 from pwcflow.cudnn.exact import exact_convolutions
 from pwcflow.cudnn.operations import Geometry
+from pwcflow.cudnn.plan_search import planning
 
 __all__ = [
     "CudnnError",
@@ -26,4 +27,5 @@ __all__ = [
     "convolve_transposed",
     "exact_convolutions",
     "is_available",
+    "planning",
 ]

@@ -1,9 +1,11 @@
 """Convolutions on channels of larger tensors, transposed ones too."""
 
+from functools import partial
+
 from torch import Tensor
 
 from pwcflow.cudnn import operations
-from pwcflow.cudnn.descriptors import CudnnError, Descriptor, is_available
+from pwcflow.cudnn.descriptors import CudnnError, is_available
 from pwcflow.cudnn.operations import (
     ALIGNMENT,
     BIAS,
@@ -15,14 +17,15 @@ from pwcflow.cudnn.operations import (
     X,
     Y,
 )
-from pwcflow.cudnn.plans import plan_for
+from pwcflow.cudnn.plan_search import Request, compute
 
 CANDIDATES = 4
 """Ways to compute a convolution, of those that cuDNN thinks fastest, that are tried out."""
 FUSED_CANDIDATES = 3
 """With bias and LeakyReLU: cuDNN compiles those when they are first used, a quarter of a second
-each."""
+each by one thread."""
 _NAMES = (X, W, Y)
+_WRITTEN = _NAMES.index(Y)
 
 
 def convolve(
@@ -51,18 +54,21 @@ def convolve(
     """
     tensors = [x, weight, out] if bias is None else [x, weight, out, bias.view(1, -1, 1, 1)]
     _check_tensors(*tensors)
-    names = [*_NAMES, BIAS][: len(tensors)]
-    layouts = [Layout.of(tensor) for tensor in tensors]
+    of_x, of_weight, of_out = layouts = tuple(Layout.of(tensor) for tensor in (x, weight, out))
+    added: Layout | None = None
     if bias is not None:  # of its strides only that of the channels counts
-        layouts[3] = Layout(bias.dtype, (1, len(bias), 1, 1), (len(bias), 1, len(bias), len(bias)))
-    key = ("forward", x.device, *layouts, geometry, slope)
-
-    def graph() -> list[Descriptor]:
-        added = layouts[3] if bias is not None else None
-        return operations.forward(layouts[0], layouts[1], added, layouts[2], geometry, slope)
-
-    most = CANDIDATES if bias is None else FUSED_CANDIDATES
-    plan_for(key, most, graph, names, tensors, scratch=2).run(tensors)
+        added = Layout(bias.dtype, (1, len(bias), 1, 1), (len(bias), 1, len(bias), len(bias)))
+        layouts += (added,)
+    request = Request(
+        key=("forward", x.device, *layouts, geometry, slope),
+        device=x.device,
+        operations=partial(operations.forward, of_x, of_weight, added, of_out, geometry, slope),
+        names=(*_NAMES, BIAS)[: len(tensors)],
+        layouts=layouts,
+        written=_WRITTEN,
+        most=CANDIDATES if bias is None else FUSED_CANDIDATES,
+    )
+    compute(request, tensors)
 
 
 def convolve_transposed(x: Tensor, weight: Tensor, out: Tensor, geometry: Geometry) -> None:
@@ -79,13 +85,17 @@ def convolve_transposed(x: Tensor, weight: Tensor, out: Tensor, geometry: Geomet
     """
     tensors = [x, weight, out]
     _check_tensors(*tensors)
-    of_x, of_weight, of_out = layouts = [Layout.of(tensor) for tensor in tensors]
-    key = ("transposed", x.device, *layouts, geometry)
-
-    def graph() -> list[Descriptor]:
-        return operations.transposed(of_x, of_weight, of_out, geometry)
-
-    plan_for(key, CANDIDATES, graph, _NAMES, tensors, scratch=2).run(tensors)
+    of_x, of_weight, of_out = layouts = tuple(Layout.of(tensor) for tensor in tensors)
+    request = Request(
+        key=("transposed", x.device, *layouts, geometry),
+        device=x.device,
+        operations=partial(operations.transposed, of_x, of_weight, of_out, geometry),
+        names=_NAMES,
+        layouts=layouts,
+        written=_WRITTEN,
+        most=CANDIDATES,
+    )
+    compute(request, tensors)
 
 
 def _check_tensors(*tensors: Tensor) -> None:

@@ -55,6 +55,10 @@ class Layout:
         """Return that of a tensor."""
         return cls(tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()))
 
+    def empty(self, device: torch.device) -> Tensor:
+        """Return a new tensor of it, of as much memory as lies between its ends."""
+        return torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device=device)
+
 
 def forward(
     x: Layout, weight: Layout, bias: Layout | None, y: Layout, geometry: Geometry, slope: float

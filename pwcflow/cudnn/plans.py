@@ -1,8 +1,8 @@
-"""Ways to compute a graph of operations: found by cuDNN, tried out, and the fastest one kept."""
+"""Ways to compute a graph of operations: as cuDNN finds them, and how long one takes."""
 
 import ctypes
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -17,6 +17,7 @@ from pwcflow.cudnn.enums import (
     HeuristicMode,
     NumericalNote,
 )
+from pwcflow.cudnn.operations import Layout
 
 MOST_ANSWERS = 8
 """Of each of cuDNN's heuristics."""
@@ -80,73 +81,41 @@ class Plan:
             check(library().cudnnBackendExecute(handle, self._plan.pointer, pack.pointer))
 
 
-Key = tuple[object, ...]
-_plans: dict[Key, Plan | None] = {}
-
-
-def plan_for(
-    key: Key,
-    most: int,
+def plans(
+    device: torch.device,
     operations: Callable[[], list[Descriptor]],
     names: Sequence[int],
-    tensors: Sequence[Tensor],
-    scratch: int,
-) -> Plan:
-    """Return the fastest plan there is, kept for the life of the process.
+    layouts: Sequence[Layout],
+) -> Iterator[Plan]:
+    """Yield ways to compute a graph exactly, what cuDNN holds fastest first.
+
+    Each is built when it is asked for: those of one convolution are ready-made, and others are
+    compiled, for a quarter of a second and more.
 
     Args:
-        key: what tells plans apart.
-        most: candidates that are tried out.
+        device: what they are for.
         operations: makes the graph.
         names: of the tensors in the graph.
-        tensors: some that the plan is for.
-        scratch: number of the tensor that it writes; another one takes its place for the timing.
+        layouts: of these tensors; the first one's dtype is what is computed in.
 
     Raises:
-        CudnnError: cuDNN cannot compute it, or has not been asked before a capture.
+        CudnnError: cuDNN cannot make the graph.
     """
-    if key in _plans:
-        plan = _plans[key]
-    else:
-        with torch.cuda.device(tensors[0].device):
-            if torch.cuda.is_current_stream_capturing():
-                raise CudnnError("a plan must be found before a CUDA graph is captured")
-        timed = list(tensors)
-        timed[scratch] = _like(tensors[scratch])
-        plan = _plans[key] = _fastest(operations(), most, names, timed)
-    if plan is None:
-        raise CudnnError(f"no way to compute {key}")
-    return plan
-
-
-def _fastest(
-    operations: list[Descriptor], most: int, names: Sequence[int], tensors: Sequence[Tensor]
-) -> Plan | None:
-    device = tensors[0].device
-    dtype = tensors[0].dtype
-    best: tuple[float, Plan] | None = None
-    tried = 0
-    for config in _configurations(device, operations):
-        if tried == most:
-            break
+    limit = workspace_limit(layouts)
+    for config in _configurations(device, operations()):
         try:
-            if not _is_exact(config, dtype):
+            if not _is_exact(config, layouts[0].dtype):
                 continue
             plan = Plan(device, config, names)
-            if plan.workspace > workspace_limit(tensors):
-                continue
-            milliseconds = _time(plan, tensors, best[0] if best else math.inf)
         except CudnnError:
             continue
-        tried += 1
-        if best is None or milliseconds < best[0]:
-            best = milliseconds, plan
-    return best and best[1]
+        if plan.workspace <= limit:
+            yield plan
 
 
-def workspace_limit(tensors: Sequence[Tensor]) -> int:
-    """Return how many bytes a plan for the tensors may need beside them."""
-    together = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+def workspace_limit(layouts: Iterable[Layout]) -> int:
+    """Return how many bytes a plan for tensors of these layouts may need beside them."""
+    together = sum(math.prod(layout.shape) * layout.dtype.itemsize for layout in layouts)
     return WORKSPACE_AT_LEAST + WORKSPACE_PER_BYTE * together
 
 
@@ -184,10 +153,11 @@ def _is_exact(config: Descriptor, dtype: torch.dtype) -> bool:
     return not refused.intersection(notes)
 
 
-def _time(plan: Plan, tensors: Sequence[Tensor], best: float) -> float:
+def time_plan(plan: Plan, tensors: Sequence[Tensor], best: float) -> float:
     """Return the milliseconds of a plan, or infinity if it is much slower than `best`.
 
-    They are replayed by a graph: Python takes longer to launch most than they run.
+    They are replayed by a graph: Python takes longer to launch most than they run. Raises
+    `CudnnError` where it cannot run on the tensors.
     """
     device = tensors[0].device
     before = torch.cuda.current_stream(device)
@@ -229,9 +199,3 @@ def _elapsed(work: Callable[[], object]) -> float:
     events[1].synchronize()
     milliseconds: float = events[0].elapsed_time(events[1])
     return milliseconds
-
-
-def _like(tensor: Tensor) -> Tensor:
-    return torch.empty_strided(
-        tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device
-    )

@@ -31,8 +31,9 @@ from pwcflow.weights import load_weights
 
 UNRECORDED = 32
 """Pairs of a size that a GPU computes kernel by kernel; then it is worth recording them."""
-FUSED_FROM = 5000
-"""Frames of a video from which on the fastest way pays, which takes long to prepare."""
+FUSED_FROM = 5_000_000_000
+"""Pixels of all frames of a video from which on the fastest way pays, which takes some seconds
+longer to prepare: on an H200 it saves 0.6 ns for each (tests/benchmarks/network.json)."""
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
@@ -133,8 +134,8 @@ class FlowEstimator:
         Args:
             frames: images as calling the estimator takes them, no batches, of one size and dtype;
                 each an array of its own, as several are held at a time.
-            expected: about how many they are, if that is known: for thousands of frames a GPU is
-                prepared longer, and faster then.
+            expected: about how many they are, if that is known: for thousands of large frames a
+                GPU is prepared some seconds longer, and faster then.
 
         Yields:
             (H, W, 2) float32, in pixels, as calling the estimator returns it.
@@ -150,7 +151,8 @@ class FlowEstimator:
         last = yield from self._one_by_one(islice(rest, UNRECORDED))
         if last is None or (following := next(rest, None)) is None:
             return
-        many = expected is not None and expected >= FUSED_FROM
+        height, width, _ = last.shape
+        many = expected is not None and expected * height * width >= FUSED_FROM
         with closing(self._gpu.along(chain((last, following), rest), many=many)) as found:
             for flow, finite in found:
                 self._check_finite(finite)

@@ -33,7 +33,8 @@ def convolve_into(
         geometry: stride, padding and dilation.
         slope: what negative values are multiplied by; 1 for no LeakyReLU.
         fused: in one kernel where that can be had. It rounds to a half precision once, not twice;
-            cuDNN compiles it on first use, for a quarter of a second and more.
+            cuDNN compiles it on first use, for a quarter of a second and more, or in parallel
+            with others: see `pwcflow.cudnn.planning`.
     """
     if fused:
         with suppress(CudnnError):

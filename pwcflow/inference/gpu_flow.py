@@ -69,7 +69,8 @@ class GpuFlow:
 
         Args:
             frames: (H, W, C) contiguous, of one shape and dtype.
-            many: whether they are so many that the fastest way pays, which takes long to prepare.
+            many: whether they are so many that the fastest way pays, which takes longer to
+                prepare.
 
         Yields:
             (H, W, 2) float32, in pixels, and whether all of it is finite.

@@ -66,7 +66,7 @@ def measure() -> Iterator[dict[str, Any]]:
         def load() -> FlowEstimator:
             return FlowEstimator(device="cuda", precision=PRECISION)
 
-        # With convolutions that are ready: those compiled take up to half a minute for each size.
+        # With convolutions that are ready: those compiled take seconds for each size.
         cost = measure_pairs(load, *size, batch, REPEATS, fused=False)
         print(f"{size[0]} x {size[1]}, batch {batch}: {cost}", file=sys.stderr)
         return pair_summary(size, batch, cost)

@@ -95,7 +95,7 @@ def network_rows(compile_seconds: float) -> Iterator[dict[str, object]]:
 def ours(precision: str, batch: int, *, fused: bool) -> dict[str, object]:
     """Return the estimator's network, and the whole from numpy to numpy.
 
-    The network is that of pairs, or with `fused` that of long videos, which takes long to prepare.
+    The network is that of pairs, or with `fused` that of long videos, prepared for longer.
     """
     started = time.perf_counter()
     cost = measure_pairs(

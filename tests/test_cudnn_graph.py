@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from pwcflow import cudnn
-from pwcflow.cudnn import CudnnError, Geometry, convolve, convolve_transposed
+from pwcflow.cudnn import CudnnError, Geometry, convolve
 from pwcflow.cudnn.operations import Layout
 from pwcflow.cudnn.plans import workspace_limit
 
@@ -66,7 +66,7 @@ def check_others(wide, before, channels):
 
 
 def operands(dtype, *, n=4, h=32, w=48):
-    """Return an input, a weight, and room for the result or another input, all of one width."""
+    """Return an input, a weight, and room for the result, all of one width."""
     x, other = (noise((n, 64, h, w), dtype, seed=seed) for seed in (3, 4))
     return x, weight_of(64, 64, dtype), other
 
@@ -166,88 +166,43 @@ def test_a_value_that_is_no_number_stays_one(slope, dtype):
 
 
 @pytest.mark.gpu
-@dtypes
-def test_a_transposed_convolution_overwrites_channels_between_others(dtype):
-    wide = noise((N, 96, H, W), dtype)
-    wide[:, 40:88] = float("nan")
-    before = wide.clone()
-    x, weight = noise((N, 72, H, W), dtype, seed=6)[:, 8:40], weight_of(32, 48, dtype)
-    convolve_transposed(x, weight, wide[:, 40:88], Geometry())
-    expected = F.conv_transpose2d(double(x), double(weight), None, padding=1)
-    check(wide[:, 40:88], expected)
-    check_others(wide, before, slice(40, 88))
-
-
-@pytest.mark.gpu
-@dtypes
-@pytest.mark.parametrize(("h", "w"), [(10, 12), (1, 2)])
-def test_a_transposed_convolution_doubles_the_size(h, w, dtype):
-    x = noise((N, 48, h, w), dtype)
-    weight = weight_of(48, 8, dtype, side=4)
-    wide = noise((N, 40, 2 * h, 2 * w), dtype, seed=7)
-    before = wide.clone()
-    convolve_transposed(x, weight, wide[:, -8:], Geometry(stride=2, padding=1))
-    expected = F.conv_transpose2d(double(x), double(weight), None, stride=2, padding=1)
-    check(wide[:, -8:], expected)
-    check_others(wide, before, slice(32, 40))
-
-
-@pytest.mark.gpu
 def test_float32_is_not_rounded_to_tf32():
-    def results(x, weight, bias, other):
-        """Return what is computed below, in double."""
-        y = F.conv2d(x, weight, double(bias), padding=1)
-        return F.leaky_relu(y, SLOPE), F.conv_transpose2d(other, weight, None, padding=1)
-
-    x, other = (noise((2, 256, 16, 16), torch.float32, seed=seed) for seed in (9, 10))
+    x = noise((2, 256, 16, 16), torch.float32, seed=9)
     weight, bias = weight_of(256, 256, torch.float32), bias_of(256, torch.float32)
-    found = torch.empty_like(x), torch.empty_like(x)
-    convolve(x, weight, bias, found[0], slope=SLOPE)
-    convolve_transposed(other, weight, found[1], Geometry())
-    expected = results(double(x), double(weight), bias, double(other))
-    assert max(map(relative_error, found, expected)) < 1e-5
-    rounded = results(in_tf32(x), in_tf32(weight), bias, in_tf32(other))
-    assert min(map(relative_error, rounded, expected)) > 1e-4
+    found = torch.empty_like(x)
+    convolve(x, weight, bias, found, slope=SLOPE)
+    expected = expected_of(x, weight, bias, Geometry())
+    assert relative_error(found, expected) < 1e-5
+    rounded = expected_of(in_tf32(x), in_tf32(weight), bias, Geometry())
+    assert relative_error(rounded, expected) > 1e-4
 
 
 @pytest.mark.gpu
 @dtypes
 def test_results_repeat_bit_for_bit(dtype):
-    x, weight, other = operands(dtype)
+    x, weight, out = operands(dtype)
     bias = bias_of(64, dtype)
-
-    def results():
-        found = torch.empty_like(x), torch.empty_like(x)
-        convolve(x, weight, bias, found[0], slope=SLOPE)
-        convolve_transposed(other, weight, found[1], Geometry())
-        return found
-
-    expected = results()
+    expected = torch.empty_like(out)
+    convolve(x, weight, bias, expected, slope=SLOPE)
     for _ in range(30):
-        assert all(map(torch.equal, results(), expected))
+        out.zero_()
+        convolve(x, weight, bias, out, slope=SLOPE)
+        assert torch.equal(out, expected)
 
 
 @pytest.mark.gpu
 @dtypes
 def test_replays_in_a_cuda_graph(dtype):
-    x, weight, other = operands(dtype)
+    x, weight, expected = operands(dtype)
     bias = bias_of(64, dtype)
-    still = torch.zeros_like(x), torch.zeros_like(other)
-    found = torch.zeros_like(x), torch.zeros_like(x)
-    expected = tuple(map(torch.zeros_like, found))
-
-    def compute(x, other, results):
-        convolve(x, weight, bias, results[0], slope=SLOPE)
-        convolve_transposed(other, weight, results[1], Geometry())
-
-    compute(x, other, expected)  # also finds the plans
+    still, found = torch.zeros_like(x), torch.zeros_like(expected)
+    convolve(x, weight, bias, expected, slope=SLOPE)  # also finds the plan
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        compute(*still, found)
-    still[0].copy_(x)
-    still[1].copy_(other)
+        convolve(still, weight, bias, found, slope=SLOPE)
+    still.copy_(x)
     graph.replay()
-    assert all(map(torch.equal, found, expected))
+    assert torch.equal(found, expected)
 
 
 @pytest.mark.gpu
@@ -279,8 +234,6 @@ def test_what_makes_no_sense_is_a_cudnn_error_every_time(dtype):
             convolve(x, weight, bias, small, slope=SLOPE)
         with pytest.raises(CudnnError):
             convolve(x, deep, None, torch.empty_like(x))
-        with pytest.raises(CudnnError):
-            convolve_transposed(x, weight, small, Geometry())
     out = torch.empty_like(x)
     convolve(x, weight, bias, out, slope=SLOPE)
     check(out, expected_of(x, weight, bias, Geometry()))

@@ -127,9 +127,8 @@ def test_all_plans_of_a_network_are_found_before_it_runs(state):
             flow_of(network, *on_gpu)
         planned = set(_found) - before
         # Of 6 levels of the pyramid a convolution of stride 2 and others alike, of 5 decoders five
-        # in the dense block and one for the flow, between them 4 transposed ones, and the 7 of the
-        # context network.
-        assert len(planned) == 6 * 2 + 5 * 6 + 4 + 7
+        # in the dense block and one behind it, and the 7 of the context network.
+        assert len(planned) == 6 * 2 + 5 * 6 + 7
         flow = flow_of(network, *on_gpu)
         # Those that cuDNN cannot do with bias and LeakyReLU are done without.
         assert len(set(_found) - before - planned) == sum(_found[key] is None for key in planned)

@@ -14,7 +14,7 @@ What is computed is a graph of `operations`, each a descriptor of cuDNN's; `plan
 compute one, and `plan_search` finds the fastest, when it is first asked for or a network's at once.
 """
 
-from pwcflow.cudnn.convolutions import convolve, convolve_transposed
+from pwcflow.cudnn.convolutions import convolve
 from pwcflow.cudnn.descriptors import CudnnError, is_available
 from pwcflow.cudnn.exact import exact_convolutions
 from pwcflow.cudnn.operations import Geometry
@@ -24,7 +24,6 @@ __all__ = [
     "CudnnError",
     "Geometry",
     "convolve",
-    "convolve_transposed",
     "exact_convolutions",
     "is_available",
     "planning",

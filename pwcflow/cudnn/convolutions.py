@@ -1,4 +1,4 @@
-"""Convolutions on channels of larger tensors, transposed ones too."""
+"""Convolutions on channels of larger tensors."""
 
 from functools import partial
 
@@ -67,33 +67,6 @@ def convolve(
         layouts=layouts,
         written=_WRITTEN,
         most=CANDIDATES if bias is None else FUSED_CANDIDATES,
-    )
-    compute(request, tensors)
-
-
-def convolve_transposed(x: Tensor, weight: Tensor, out: Tensor, geometry: Geometry) -> None:
-    """Write the transposed convolution of `x` to `out`.
-
-    Args:
-        x: (N, C, H, W), as `convolve` takes it.
-        weight: (C, K, R, S), channels-last.
-        out: (N, K, H', W'), as `x`.
-        geometry: of the convolution that it transposes, from `out` to `x`.
-
-    Raises:
-        CudnnError: cuDNN cannot do it.
-    """
-    tensors = [x, weight, out]
-    _check_tensors(*tensors)
-    of_x, of_weight, of_out = layouts = tuple(Layout.of(tensor) for tensor in tensors)
-    request = Request(
-        key=("transposed", x.device, *layouts, geometry),
-        device=x.device,
-        operations=partial(operations.transposed, of_x, of_weight, of_out, geometry),
-        names=_NAMES,
-        layouts=layouts,
-        written=_WRITTEN,
-        most=CANDIDATES,
     )
     compute(request, tensors)
 

@@ -83,24 +83,6 @@ def forward(
     return operations
 
 
-def transposed(x: Layout, weight: Layout, y: Layout, geometry: Geometry) -> list[Descriptor]:
-    """Return a transposed convolution of X and W to Y.
-
-    cuDNN knows it as the gradient DX of the input of a convolution, the gradient DY of whose result
-    is X.
-    """
-    parts = _tensor(x, X), _tensor(weight, W), _tensor(y, Y)
-    window = _window(geometry)
-    operation = Descriptor(DescriptorType.OPERATION_CONVOLUTION_BACKWARD_DATA, window, *parts)
-    operation.set_float(Attribute.OPERATION_CONVOLUTION_BWD_DATA_ALPHA, 1.0)
-    operation.set_float(Attribute.OPERATION_CONVOLUTION_BWD_DATA_BETA, 0.0)
-    operation.set_descriptors(Attribute.OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, window)
-    operation.set_descriptors(Attribute.OPERATION_CONVOLUTION_BWD_DATA_DY, parts[0])
-    operation.set_descriptors(Attribute.OPERATION_CONVOLUTION_BWD_DATA_W, parts[1])
-    operation.set_descriptors(Attribute.OPERATION_CONVOLUTION_BWD_DATA_DX, parts[2])
-    return [operation.finalize()]
-
-
 def _tensor(layout: Layout, name: int, *, virtual: bool = False) -> Descriptor:
     """Return a tensor of a graph; a virtual one is never written to memory."""
     descriptor = Descriptor(DescriptorType.TENSOR)

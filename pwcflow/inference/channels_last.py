@@ -7,8 +7,11 @@ dense block lives in one channels-last tensor into which everything is written w
     cost volume 81, 7 of zeros
     first feature, flow 2, feature 2, 4 of zeros        but for level 6
 
-A convolution reads from the channels behind those that it writes. Without cuDNN PyTorch does the
-same in more steps, which serves as reference.
+A convolution reads from the channels behind those that it writes. The feature's transposed
+convolution is part of the one that finds the flow, as both see the whole block: it becomes a
+convolution for each of the four finer pixels that a pixel becomes (Shi et al., "Real-Time Single
+Image and Video Super-Resolution Using an Efficient Sub-Pixel Convolutional Neural Network", CVPR
+2016, section 3.2). Without kernels PyTorch does the same in more steps, which serves as reference.
 """
 
 import copy
@@ -22,7 +25,7 @@ from torch import Tensor, nn
 
 from pwcflow.aligned import ALIGNMENT, AlignedPwcNet, align_state
 from pwcflow.cudnn import Geometry
-from pwcflow.inference.convolution import convolve_into, transpose_into
+from pwcflow.inference.convolution import convolve_into
 from pwcflow.network import (
     DECODER_LEVELS,
     DENSE_CHANNELS,
@@ -33,7 +36,7 @@ from pwcflow.network import (
 )
 from pwcflow.ops import (
     ALIGNED_CHANNELS,
-    FEATURE_PLACE,
+    DECODED_CHANNELS,
     FLOW_SCALE,
     PACKED_CHANNELS,
     leaky_cost_volume,
@@ -43,7 +46,6 @@ from pwcflow.ops import (
 
 LINEAR = 1.0
 """Slope of a LeakyReLU that does nothing."""
-_UPSAMPLING = Geometry(stride=2, padding=1)
 
 
 @dataclass(frozen=True)
@@ -60,13 +62,10 @@ class _Convolution:
 
 @dataclass(frozen=True)
 class _Upsampling:
-    """The transposed convolutions between two decoders."""
+    """The flow's transposed convolution between two decoders."""
 
-    flow_weight: Tensor
-    flow_bias: Tensor
-    feature_weight: Tensor
-    """(C, 8, 4, 4), channels-last: zeros but for the feature's place."""
-    feature_bias: Tensor
+    weight: Tensor
+    bias: Tensor
 
 
 @dataclass(frozen=True)
@@ -74,11 +73,13 @@ class _Decoder:
     level: int
     dense: list[_Convolution]
     head: _Convolution
+    """To the flow and, but for the finest level, to the feature of the next."""
     upsampling: _Upsampling | None
+    """From the level before."""
 
 
 class ChannelsLastNetwork:
-    """An `InferenceNetwork` for half precision on a GPU."""
+    """An `InferenceNetwork` for a GPU: for half precision, and float32 where that is fast."""
 
     def __init__(
         self, state: Mapping[str, Tensor], dtype: torch.dtype, device: torch.device
@@ -90,10 +91,14 @@ class ChannelsLastNetwork:
         self.dtype, self._device = dtype, device
         self._fused = False
         self._pyramid = {
-            int(name): self._convolutions(_filled_up(int(name), layers))
+            int(name): self._convolutions(_scaled(int(name), layers))
             for name, layers in network.pyramid.levels.items()
         }
-        self._decoders = [self._decoder(network.decoders[str(level)]) for level in DECODER_LEVELS]
+        decoders = [network.decoders[str(level)] for level in DECODER_LEVELS]
+        self._decoders = [
+            self._decoder(module, finer)
+            for module, finer in zip(decoders, [*decoders[1:], None], strict=True)
+        ]
         self._context = self._convolutions(network.context)
 
     def fused(self) -> "ChannelsLastNetwork":
@@ -131,23 +136,19 @@ class ChannelsLastNetwork:
 
     def decode(self, first: Pyramid, second: Pyramid) -> Tensor:
         """Return the flow from the first images to the second; see `InferenceNetwork.decode`."""
-        found: tuple[Tensor, Tensor] | None = None
+        decoded: Tensor | None = None
         for decoder in self._decoders:
-            found = self._decode(decoder, first[decoder.level], second[decoder.level], found)
-        assert found is not None
-        flow, x = found
+            x = self._dense(decoder, first[decoder.level], second[decoder.level], decoded)
+            decoded = self._result(x, decoder.head, LINEAR)
+        assert decoded is not None
         for layer in self._context[:-1]:
             x = self._result(x, layer, LEAKY_SLOPE)
-        return flow + self._result(x, self._context[-1], LINEAR)[:, :2]
+        return decoded[:, :2].float() + self._result(x, self._context[-1], LINEAR)[:, :2]
 
-    def _decode(
-        self,
-        decoder: _Decoder,
-        first: Tensor,
-        second: Tensor,
-        coarser: tuple[Tensor, Tensor] | None,
-    ) -> tuple[Tensor, Tensor]:
-        """Return this level's flow, (N, 2, h, w) float32, and the features it was read from."""
+    def _dense(
+        self, decoder: _Decoder, first: Tensor, second: Tensor, coarser: Tensor | None
+    ) -> Tensor:
+        """Return a decoder's dense block; `coarser` is what the head before it says."""
         n, c, h, w = first.shape
         place = sum(DENSE_CHANNELS)
         if decoder.upsampling is None:
@@ -158,7 +159,8 @@ class ChannelsLastNetwork:
             assert coarser is not None
             x = self._empty(n, place + ALIGNED_CHANNELS + c + PACKED_CHANNELS, h, w)
             flow = torch.empty((n, 2, h, w), device=x.device)
-            self._upsample(decoder.upsampling, *coarser, flow, x[:, -PACKED_CHANNELS:])
+            weight, bias = decoder.upsampling.weight, decoder.upsampling.bias
+            upsample_flow(coarser, weight, bias, flow, x[:, -PACKED_CHANNELS:])
             warped = warp_features(second, flow, FLOW_SCALE / 2**decoder.level)
             volume = x[:, place:-PACKED_CHANNELS]
         leaky_cost_volume(first, warped, LEAKY_SLOPE, volume)
@@ -166,15 +168,7 @@ class ChannelsLastNetwork:
             start = place - layer.width
             self._convolve(x[:, place:], layer, x[:, start:place], LEAKY_SLOPE)
             place = start
-        return self._result(x, decoder.head, LINEAR)[:, :2].float(), x
-
-    def _upsample(
-        self, layers: _Upsampling, coarse: Tensor, x: Tensor, flow: Tensor, packed: Tensor
-    ) -> None:
-        transpose_into(x, layers.feature_weight, packed, _UPSAMPLING)
-        upsample_flow(
-            coarse, layers.flow_weight, layers.flow_bias, layers.feature_bias, flow, packed
-        )
+        return x
 
     def _result(self, x: Tensor, layer: _Convolution, slope: float) -> Tensor:
         n, _, h, w = x.shape
@@ -191,25 +185,21 @@ class ChannelsLastNetwork:
             shape, dtype=self.dtype, device=self._device, memory_format=torch.channels_last
         )
 
-    def _decoder(self, module: nn.Module) -> _Decoder:
+    def _decoder(self, module: nn.Module, finer: nn.Module | None) -> _Decoder:
+        """Return a decoder; `finer` is the next one, which has the feature's upsampling."""
         assert isinstance(module, FlowDecoder)
         coarsest = module.level == DECODER_LEVELS[0]
         return _Decoder(
             module.level,
             [self._convolutions(layer)[0] for layer in module.dense],
-            self._convolution(module.flow_head),
-            None if coarsest else self._upsampling(module.upsample_flow, module.upsample_feature),
+            self._filled_up(*_head(module.flow_head, finer), Geometry()),
+            None if coarsest else self._upsampling(module.upsample_flow),
         )
 
-    def _upsampling(self, flow: nn.ConvTranspose2d, feature: nn.ConvTranspose2d) -> _Upsampling:
-        inputs, _, *window = feature.weight.shape
-        weight = feature.weight.new_zeros(inputs, PACKED_CHANNELS, *window)
-        weight[:, FEATURE_PLACE] = feature.weight
+    def _upsampling(self, layer: nn.ConvTranspose2d) -> _Upsampling:
+        assert layer.bias is not None
         return _Upsampling(
-            self._exact(flow.weight),
-            self._exact(flow.bias),
-            self._taken(weight),
-            self._exact(feature.bias),
+            *(tensor.to(self._device, torch.float32) for tensor in (layer.weight, layer.bias))
         )
 
     def _convolutions(self, layers: nn.Module) -> list[_Convolution]:
@@ -218,26 +208,23 @@ class ChannelsLastNetwork:
 
     def _convolution(self, layer: nn.Module) -> _Convolution:
         assert isinstance(layer, nn.Conv2d)
-        gap = -layer.out_channels % ALIGNMENT
-        seen = -layer.in_channels % ALIGNMENT
-        weight = F.pad(layer.weight, (0, 0, 0, 0, 0, seen, 0, gap))
         assert layer.bias is not None
+        geometry = Geometry(_square(layer.stride), _square(layer.padding), _square(layer.dilation))
+        return self._filled_up(layer.weight, layer.bias, geometry)
+
+    def _filled_up(self, weight: Tensor, bias: Tensor, geometry: Geometry) -> _Convolution:
+        """Return a convolution with zeros up to whole multiples of ALIGNMENT channels."""
+        gap = -len(bias) % ALIGNMENT
+        weight = F.pad(weight, (0, 0, 0, 0, 0, -weight.shape[1] % ALIGNMENT, 0, gap))
+        weight = weight.to(self._device, self.dtype)
         return _Convolution(
-            self._taken(weight),
-            F.pad(layer.bias, (0, gap)).to(self._device, self.dtype),
-            Geometry(_square(layer.stride), _square(layer.padding), _square(layer.dilation)),
+            weight.contiguous(memory_format=torch.channels_last),
+            F.pad(bias, (0, gap)).to(self._device, self.dtype),
+            geometry,
         )
 
-    def _taken(self, weight: Tensor) -> Tensor:
-        weight = weight.to(self._device, self.dtype)
-        return weight.contiguous(memory_format=torch.channels_last)
 
-    def _exact(self, parameter: Tensor | None) -> Tensor:
-        assert parameter is not None
-        return parameter.to(self._device, torch.float32).contiguous()
-
-
-def _filled_up(level: int, layers: nn.Module) -> nn.Module:
+def _scaled(level: int, layers: nn.Module) -> nn.Module:
     """Return a level of the pyramid, scaled so that channels of zeros change no cost volume.
 
     The cost volume is a mean over channels. Level 6, whose 196 become 200, has its features scaled
@@ -252,6 +239,41 @@ def _filled_up(level: int, layers: nn.Module) -> nn.Module:
         for parameter in (last.weight, last.bias):
             parameter.mul_(math.sqrt(filled / channels))
     return layers
+
+
+def _head(flow: nn.Conv2d, finer: nn.Module | None) -> tuple[Tensor, Tensor]:
+    """Return weight and bias of what leads to the flow and to the `finer` decoder's feature."""
+    assert flow.bias is not None
+    if finer is None:
+        return flow.weight, flow.bias
+    assert isinstance(finer, FlowDecoder)
+    feature = finer.upsample_feature
+    assert feature.bias is not None
+    weight = torch.cat((flow.weight, subpixel_weight(feature.weight)))
+    bias = torch.cat((flow.bias, feature.bias.repeat_interleave(4)))
+    gap = DECODED_CHANNELS - len(bias)
+    return F.pad(weight, (0, 0, 0, 0, 0, 0, 0, gap)), F.pad(bias, (0, gap))
+
+
+def subpixel_weight(weight: Tensor) -> Tensor:
+    """Return a convolution before `F.pixel_shuffle` that is a transposed one.
+
+    Args:
+        weight: (C, K, 4, 4) of a transposed convolution with stride 2 and padding 1.
+
+    Returns:
+        (4 K, C, 3, 3), for padding 1: in 4 k + 2 i + j what leads to channel k of pixel
+        (2 y + i, 2 x + j).
+    """
+    c, k, *_ = weight.shape
+    result = weight.new_zeros((k, 2, 2, c, 3, 3))
+    # Tap (y, x) of the window sees pixel (y - 1, x - 1), which the transposed convolution puts to
+    # 2 (y - 1) - 1 + its own tap: pixel i is reached by tap i + 3 - 2 y, where there is one.
+    taps = [(i, y, i + 3 - 2 * y) for i in range(2) for y in range(3) if 0 <= i + 3 - 2 * y < 4]
+    for i, y, from_y in taps:
+        for j, x, from_x in taps:
+            result[:, i, j, :, y, x] = weight[:, :, from_y, from_x].T
+    return result.flatten(0, 2)
 
 
 def _square(sizes: Sequence[int] | str) -> int:

@@ -1,4 +1,4 @@
-"""Convolutions into and out of some channels of a tensor, by cuDNN itself or else by PyTorch.
+"""Convolutions into and out of some channels of a tensor, by what is fastest for their type.
 
 The same results on every device: what cuDNN refuses, PyTorch computes in more steps.
 """
@@ -32,9 +32,9 @@ def convolve_into(
         out: (N, K, H', W'), as `x`; may be other channels of the same tensor.
         geometry: stride, padding and dilation.
         slope: what negative values are multiplied by; 1 for no LeakyReLU.
-        fused: in one kernel where that can be had. It rounds to a half precision once, not twice;
-            cuDNN compiles it on first use, for a quarter of a second and more, or in parallel
-            with others: see `pwcflow.cudnn.planning`.
+        fused: in one kernel where that can be had, as float32 always is. It rounds to a half
+            precision once, not twice; cuDNN compiles it on first use, for a quarter of a second
+            and more, or in parallel with others: see `pwcflow.cudnn.planning`.
     """
     if fused:
         with suppress(CudnnError):
@@ -46,20 +46,3 @@ def convolve_into(
         stride, padding, dilation = geometry.stride, geometry.padding, geometry.dilation
         out.copy_(F.conv2d(x, weight, None, stride, padding, dilation))
     bias_leaky_relu_(out, bias, slope)
-
-
-def transpose_into(x: Tensor, weight: Tensor, out: Tensor, geometry: Geometry) -> None:
-    """Write a transposed convolution to `out`; has no gradient.
-
-    Args:
-        x: (N, C, H, W), as `convolve_into` takes it.
-        weight: (C, K, R, S), channels-last.
-        out: (N, K, H', W'), as `x`.
-        geometry: stride and padding of the convolution that it transposes.
-    """
-    try:
-        cudnn.convolve_transposed(x, weight, out, geometry)
-    except CudnnError:
-        out.copy_(
-            F.conv_transpose2d(x, weight, None, stride=geometry.stride, padding=geometry.padding)
-        )

@@ -26,7 +26,7 @@ from pwcflow.gpu_color import GpuPainter
 from pwcflow.inference import ChannelsLastNetwork, ExactNetwork, InferenceNetwork
 from pwcflow.inference.gpu_flow import GpuFlow, at_work
 from pwcflow.network import PwcNet, Pyramid, network_size
-from pwcflow.ops import finish_flow, prepare_images
+from pwcflow.ops import finish_flow, has_fast_floats, prepare_images
 from pwcflow.weights import load_weights
 
 UNRECORDED = 32
@@ -232,7 +232,7 @@ def _network(
     state: Mapping[str, Tensor], dtype: torch.dtype, device: torch.device
 ) -> InferenceNetwork:
     """Return what computes flow fastest in a precision on a device."""
-    if device.type == "cuda" and dtype != torch.float32:
+    if device.type == "cuda" and (dtype != torch.float32 or has_fast_floats(device)):
         return ChannelsLastNetwork(state, dtype, device)
     network = PwcNet()
     network.load_state_dict(state)

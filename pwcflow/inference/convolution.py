@@ -5,12 +5,13 @@ The same results on every device: what cuDNN refuses, PyTorch computes in more s
 
 from contextlib import suppress
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from pwcflow import cudnn
 from pwcflow.cudnn import CudnnError, Geometry
-from pwcflow.ops import bias_leaky_relu_
+from pwcflow.ops import bias_leaky_relu_, convolve_floats
 
 
 def convolve_into(
@@ -36,6 +37,9 @@ def convolve_into(
             precision once, not twice; cuDNN compiles it on first use, for a quarter of a second
             and more, or in parallel with others: see `pwcflow.cudnn.planning`.
     """
+    if x.dtype == torch.float32:
+        convolve_floats(x, weight, bias, out, geometry, slope)
+        return
     if fused:
         with suppress(CudnnError):
             cudnn.convolve(x, weight, bias, out, geometry, slope)

@@ -3,11 +3,12 @@
 `pwcflow::cost_volume`, and `pwcflow::bias_leaky_relu` for what follows a convolution, both with
 their gradients; without any `pwcflow::leaky_cost_volume`, and for inference
 `pwcflow::bias_leaky_relu_` in place, `pwcflow::prepare_images`, `pwcflow::warp_features`,
-`pwcflow::upsample_flow` and `pwcflow::finish_flow`. What dense blocks need for training is in
-`pwcflow.ops.append`.
+`pwcflow::upsample_flow` and `pwcflow::finish_flow`. Convolutions of float32 are a plain function;
+what dense blocks need for training is in `pwcflow.ops.append`.
 """
 
 from pwcflow.ops.bias_leaky_relu import bias_leaky_relu, bias_leaky_relu_
+from pwcflow.ops.convolution import convolve_floats, has_fast_floats
 from pwcflow.ops.cost_volume import cost_volume, cost_volume_backward, leaky_cost_volume
 from pwcflow.ops.image import FLOW_SCALE, finish_flow, prepare_images
 from pwcflow.ops.reference import ALIGNED_CHANNELS, COST_VOLUME_CHANNELS, MAX_DISPLACEMENT
@@ -31,9 +32,11 @@ __all__ = [
     "PACKED_CHANNELS",
     "bias_leaky_relu",
     "bias_leaky_relu_",
+    "convolve_floats",
     "cost_volume",
     "cost_volume_backward",
     "finish_flow",
+    "has_fast_floats",
     "leaky_cost_volume",
     "prepare_images",
     "upsample_flow",

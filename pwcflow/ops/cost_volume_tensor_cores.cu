@@ -8,26 +8,14 @@
 
 #include "tensor.cuh"
 
+#include "tensor_cores.cuh"
+
 #include "cost_volume.cuh"
 
 constexpr int STRIP = 8;  // neighbouring pixels of a row
 static_assert(SIDE == STRIP + 1, "two strips hold what the pixels of one meet");
 
-// Four (two) 8 x 8 matrices of 16-bit values, whose rows the threads point at.
-__device__ __forceinline__ void load_matrices(unsigned (&to)[4], const void* row) {
-    const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(row));
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                 : "r"(address)
-                 : "memory");
-}
-__device__ __forceinline__ void load_matrices(unsigned (&to)[2], const void* row) {
-    const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(row));
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
-                 : "=r"(to[0]), "=r"(to[1])
-                 : "r"(address)
-                 : "memory");
-}
+// Two (one) 8 x 8 matrices of 16-bit values with rows and columns exchanged, likewise.
 __device__ __forceinline__ void load_transposed(unsigned (&to)[2], const void* row) {
     const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(row));
     asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
@@ -85,18 +73,13 @@ __device__ __forceinline__ void multiply_add<__nv_bfloat16>(float (&sum)[4],
         : "r"(a[0]), "r"(a[1]), "r"(b));
 }
 
-// sum (16 x 8) += a (16 x 8) b (8 x 8) in TF32, which looks at the upper 19 bits of a float.
 template <>
 __device__ __forceinline__ void multiply_add<float>(float (&sum)[4], const unsigned (&a)[4],
                                                     unsigned b0, unsigned b1) {
-    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-        "{%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    multiply_add_tf32(sum, a, b0, b1);
 }
 
-// 16 bytes of a pixel's channels, as the matrix products take them. Floats come in two parts whose
-// sum they are within 2^-23: products of TF32 numbers, which have 11 bits, then lose little.
+// 16 bytes of a pixel's channels, as the matrix products take them; floats in two parts.
 template <typename T>
 struct Channels {
     uint4 main;
@@ -108,14 +91,10 @@ struct Channels<float> {
     uint4 main, rest;
 
     __device__ explicit Channels(uint4 bits) {
-        split(bits.x, main.x, rest.x);
-        split(bits.y, main.y, rest.y);
-        split(bits.z, main.z, rest.z);
-        split(bits.w, main.w, rest.w);
-    }
-    __device__ static void split(unsigned bits, unsigned& main, unsigned& rest) {
-        asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(main) : "f"(__uint_as_float(bits)));
-        rest = __float_as_uint(__uint_as_float(bits) - __uint_as_float(main));
+        split_float(bits.x, main.x, rest.x);
+        split_float(bits.y, main.y, rest.y);
+        split_float(bits.z, main.z, rest.z);
+        split_float(bits.w, main.w, rest.w);
     }
 };
 

@@ -31,9 +31,9 @@ from pwcflow.weights import load_weights
 
 UNRECORDED = 32
 """Pairs of a size that a GPU computes kernel by kernel; then it is worth recording them."""
-FUSED_FROM = 5_000_000_000
-"""Pixels of all frames of a video from which on the fastest way pays, which takes some seconds
-longer to prepare: on an H200 it saves 0.6 ns for each (tests/benchmarks/network.json)."""
+FUSED_FROM = 10_000_000_000
+"""Pixels of all frames of a video from which on the fastest way pays. On an H200 with 16 processors
+it takes 5 s longer to prepare and saves 0.46 ns for each (tests/benchmarks/speed.json)."""
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
@@ -135,7 +135,7 @@ class FlowEstimator:
             frames: images as calling the estimator takes them, no batches, of one size and dtype;
                 each an array of its own, as several are held at a time.
             expected: about how many they are, if that is known: for thousands of large frames a
-                GPU is prepared some seconds longer, and faster then.
+                GPU is prepared for seconds more, and faster then.
 
         Yields:
             (H, W, 2) float32, in pixels, as calling the estimator returns it.

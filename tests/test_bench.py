@@ -22,7 +22,7 @@ from pwcflow.cli import app
 from pwcflow.device import find_precision
 from pwcflow.image_file import write_image
 from pwcflow.ops import cost_volume
-from tests.benchmarks import growth
+from tests.benchmarks import growth, long_video
 from tests.features import features, relative_error
 
 CPU = torch.device("cpu")
@@ -361,3 +361,26 @@ def test_the_automatic_precision_is_told_as_what_it_was_here():
     assert (result.exit_code, result.stderr) == (0, "")
     expected = find_precision("auto", torch.device("cpu"))
     assert json.loads(result.stdout)["precision"] == expected
+
+
+# the benchmark of a long video
+
+
+def samples_of(*rows):
+    return [long_video.Sample(*row) for row in rows]
+
+
+def test_the_speed_of_a_long_video_leaves_out_what_comes_first_and_last():
+    # 3 s before the first flow, then 2 ms each, and a second in which the last ones are finished.
+    begun = samples_of((3.0, 0, 1, 1), (3.1, 50, 1, 1), (3.2, 100, 1, 1))
+    going_on = samples_of((3.4, 200, 1, 1), (3.8, 400, 1, 1), (4.0, 500, 1, 1))
+    finished = samples_of((4.2, 1000, 1, 1), (5.0, 1000, 1, 1))
+    assert long_video.steady(begun + going_on + finished, 1000) == pytest.approx(2.0)
+    assert long_video.steady(begun + finished, 1000) is None
+
+
+def test_memory_of_the_first_half_of_the_time_stands_beside_that_of_the_second():
+    samples = samples_of((1, 0, 100, 5), (2, 9, 400, 6), (3, 10, 300, 8), (4, 20, 350, 7))
+    assert long_video.flatness(samples) == {"process": [400, 350], "gpu reserved": [6, 8]}
+    on_a_cpu = samples_of((1, 0, 100, None), (4, 20, 350, None))
+    assert long_video.flatness(on_a_cpu) == {"process": [100, 350]}

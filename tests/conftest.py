@@ -11,6 +11,11 @@ from tests.fake_estimator import FakeEstimator
 
 SHARED = Path(__file__).parents[1].parent / "shared"
 
+if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
+    # Processes that share the cores share the threads too: those of PyTorch wait by spinning, and
+    # with more of them than cores the network takes ten times as long.
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip tests marked `gpu` where there are too few, unless they are required: then they fail."""

@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
@@ -37,7 +38,7 @@ def stopping_at(step):
 @pytest.fixture(scope="module")
 def learnt(tmp_path_factory):
     output = tmp_path_factory.mktemp("learnt")
-    settings = tiny(output, steps=25, peak_lr=1e-3, log_every=5)
+    settings = tiny(output, steps=15, peak_lr=1e-3, log_every=3)
     return settings, train(settings, fixed_textures)
 
 
@@ -45,13 +46,13 @@ def test_the_loss_of_one_pair_falls(learnt):
     settings, summary = learnt
     losses = [line["loss"] for line in lines(settings.output)]
     assert losses[-1] < losses[0] / 5
-    assert (summary.outcome, summary.step, summary.pairs) == ("finished", 25, 25)
+    assert (summary.outcome, summary.step, summary.pairs) == ("finished", 15, 15)
     assert summary.loss == pytest.approx(losses[-1], rel=1e-5)
 
 
 def test_the_log_says_what_was_done(learnt):
     log = lines(learnt[0].output)
-    assert [line["step"] for line in log] == [5, 10, 15, 20, 25]
+    assert [line["step"] for line in log] == [3, 6, 9, 12, 15]
     assert set(log[0]) == {
         "step", "pairs", "seconds", "pairs_per_second", "loss", "epe_px", "lr", "grad_norm",
         "loss_scale", "skipped",
@@ -90,43 +91,74 @@ def test_an_earlier_run_is_not_overwritten(learnt):
 
 def test_a_run_that_is_over_is_over_when_resumed(learnt):
     summary = train(replace(learnt[0], resume=True), fixed_textures)
-    assert (summary.outcome, summary.step, summary.loss) == ("finished", 25, None)
+    assert (summary.outcome, summary.step, summary.loss) == ("finished", 15, None)
+
+
+def assert_same_state(run, other):
+    ours, theirs = (load_checkpoint(one.checkpoint_path).optimizer for one in (run, other))
+    for slot, tensors in theirs.items():
+        assert all(torch.equal(ours[slot][name], tensors[name]) for name in tensors), slot
+
+
+def assert_same_log(run, other, steps):
+    """Compare what does not depend on the clock, in the lines of some steps."""
+    ours, theirs = ({line["step"]: line for line in lines(one.output)} for one in (run, other))
+    for key in ("loss", "epe_px", "lr", "grad_norm"):
+        assert [ours[step][key] for step in steps] == [theirs[step][key] for step in steps]
+
+
+@pytest.fixture(scope="module")
+def wholes(tmp_path_factory):
+    """Return what makes, once for each optimizer, a run of three steps that saves after each.
+
+    It gives its settings, and a copy of its checkpoint taken while its third step is made.
+    """
+
+    @cache
+    def whole(optimizer):
+        output = tmp_path_factory.mktemp(optimizer)
+        copy = output / "copy.pt"
+        settings = tiny(output / "run", optimizer=optimizer, checkpoint_minutes=1e-9)
+
+        class Watched(ShiftedTextures):
+            def load(self, at):
+                if at == 2:
+                    shutil.copy(settings.checkpoint_path, copy)
+                super().load(at)
+
+        train(settings, Watched)
+        return settings, copy
+
+    return whole
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-def test_sigterm_leaves_a_checkpoint_that_goes_on_bit_for_bit(tmp_path, optimizer):
-    whole, parts = (
-        tiny(tmp_path / name, steps=3, optimizer=optimizer) for name in ("whole", "parts")
-    )
-    train(whole, shifted_textures)
+def test_sigterm_leaves_a_checkpoint_that_goes_on_bit_for_bit(wholes, tmp_path, optimizer):
+    whole, _ = wholes(optimizer)
+    parts = tiny(tmp_path, optimizer=optimizer)
     before = signal.getsignal(signal.SIGTERM)
     assert train(parts, stopping_at(1)).outcome == "interrupted"
     assert signal.getsignal(signal.SIGTERM) is before
     assert load_checkpoint(parts.checkpoint_path).step == 1
     assert train(replace(parts, resume=True), shifted_textures).outcome == "finished"
-    assert [line["step"] for line in lines(parts.output)] == [1, 2, 3]
-    for key in ("loss", "epe_px", "lr", "grad_norm"):
-        assert [line[key] for line in lines(parts.output)] == [
-            line[key] for line in lines(whole.output)
-        ]
-    ours, theirs = (load_checkpoint(run.checkpoint_path).optimizer for run in (parts, whole))
-    for slot, tensors in theirs.items():
-        assert all(torch.equal(ours[slot][name], tensors[name]) for name in tensors), slot
+    for run in (whole, parts):
+        assert [line["step"] for line in lines(run.output)] == [1, 2, 3]
+    assert_same_log(parts, whole, [1, 2, 3])
+    assert_same_state(parts, whole)
 
 
-def test_a_run_that_dies_in_its_first_step_goes_on(tmp_path):
+def test_a_run_that_dies_in_its_first_step_goes_on(wholes, tmp_path):
     class Dying(ShiftedTextures):
         def load(self, at):
             if at == 1:  # asked for while the first step is made
                 raise RuntimeError("the power is gone")
             super().load(at)
 
-    whole, parts = (tiny(tmp_path / name, steps=2) for name in ("whole", "parts"))
-    train(whole, shifted_textures)
+    parts = tiny(tmp_path)
     with pytest.raises(RuntimeError, match="the power is gone"):
         train(parts, Dying)
-    assert train(replace(parts, resume=True), shifted_textures).step == 2
-    assert parts.weights_path.read_bytes() == whole.weights_path.read_bytes()
+    assert train(replace(parts, resume=True), shifted_textures).step == 3
+    assert parts.weights_path.read_bytes() == wholes("adamw")[0].weights_path.read_bytes()
 
 
 def test_a_run_of_the_other_optimizer_is_not_resumed(learnt):
@@ -148,19 +180,6 @@ def test_a_run_ends_by_the_clock(tmp_path):
     assert 0.3 < summary.seconds < 30
 
 
-def test_checkpoints_are_written_on_the_way(tmp_path):
-    steps = []
-
-    class Watching(ShiftedTextures):
-        def load(self, at):
-            if at == 2:
-                steps.append(load_checkpoint(tmp_path / "checkpoint.pt").step)
-            super().load(at)
-
-    train(tiny(tmp_path, steps=2, checkpoint_minutes=1e-9), Watching)
-    assert steps == [1]
-
-
 @pytest.mark.parametrize(
     ("length", "seconds"), [({"minutes": 2}, 24), ({"minutes": 60}, 300), ({"steps": 9}, 300)]
 )
@@ -169,27 +188,16 @@ def test_a_short_run_has_checkpoints_too(tmp_path, length, seconds):
     assert settings.checkpoint_seconds == pytest.approx(seconds)
 
 
-def test_what_a_kill_leaves_goes_on_bit_for_bit(tmp_path):
+def test_checkpoints_are_written_on_the_way_and_what_a_kill_leaves_goes_on(wholes, tmp_path):
     """A killed process leaves the checkpoint before, here that of step 1."""
-    whole, parts = (tiny(tmp_path / name, checkpoint_minutes=1e-9) for name in ("whole", "parts"))
-    parts.output.mkdir()
-
-    class Watched(ShiftedTextures):
-        def load(self, at):
-            if at == 2:
-                shutil.copy(whole.checkpoint_path, parts.checkpoint_path)
-            super().load(at)
-
-    train(whole, Watched)
-    assert load_checkpoint(parts.checkpoint_path).step == 1
-    train(replace(parts, resume=True), shifted_textures)
+    whole, copy = wholes("adamw")
+    assert load_checkpoint(copy).step == 1
+    parts = tiny(tmp_path, resume=True)
+    shutil.copy(copy, parts.checkpoint_path)
+    train(parts, shifted_textures)
     assert [line["step"] for line in lines(parts.output)] == [2, 3]
-    for key in ("loss", "epe_px", "lr", "grad_norm"):
-        expected = [line[key] for line in lines(whole.output)][1:]
-        assert [line[key] for line in lines(parts.output)] == expected
-    ours, theirs = (load_checkpoint(run.checkpoint_path).optimizer for run in (parts, whole))
-    for slot, tensors in theirs.items():
-        assert all(torch.equal(ours[slot][name], tensors[name]) for name in tensors), slot
+    assert_same_log(parts, whole, [2, 3])
+    assert_same_state(parts, whole)
 
 
 def test_a_full_disk_is_told_and_keeps_the_checkpoint_before(learnt, tmp_path):

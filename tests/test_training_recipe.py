@@ -47,6 +47,15 @@ def whole(tmp_path_factory):
     return settings.output, recipe(settings)
 
 
+def copy_run(source, target):
+    """Copy a folder, but link its checkpoints, which runs replace and never write into."""
+
+    def copy(path, to):
+        (os.link if Path(path).name == "checkpoint.pt" else shutil.copy2)(path, to)
+
+    shutil.copytree(source, target, copy_function=copy)
+
+
 def test_the_stages_fill_the_time_and_the_first_begins_from_nothing():
     assert sum(stage.share for stage in DEFAULT) == pytest.approx(1)
     assert [(stage.keep, stage.q) for stage in DEFAULT] == [(0, None), (0, 0.5), (0.2, 0.5)]
@@ -120,7 +129,7 @@ def end_after_a_step_of(stage, output):
 def test_an_interrupted_stage_goes_on_to_the_same_weights(whole, tmp_path):
     settings = settings_of(tmp_path / "parts")
     output, done = settings.output, whole[0]
-    shutil.copytree(done / "1", output / "1")
+    copy_run(done / "1", output / "1")
     end_after_a_step_of("2", output)
     message = "stage 2 of 3 is not finished; the same command with --resume goes on from there"
     with pytest.raises(KeyboardInterrupt, match=message):
@@ -139,7 +148,7 @@ def test_an_interrupted_stage_goes_on_to_the_same_weights(whole, tmp_path):
 
 
 def test_a_finished_recipe_is_finished_when_resumed(whole, tmp_path):
-    shutil.copytree(whole[0], tmp_path / "copy")
+    copy_run(whole[0], tmp_path / "copy")
     for name in "123":  # as somebody does who is short of space
         (tmp_path / "copy" / name / "checkpoint.pt").unlink()
     (tmp_path / "copy/weights.safetensors").unlink()
@@ -152,7 +161,7 @@ def test_a_finished_recipe_is_finished_when_resumed(whole, tmp_path):
 
 
 def test_a_stage_whose_result_was_not_written_is_not_taken_for_finished(whole, tmp_path):
-    shutil.copytree(whole[0], tmp_path / "copy")
+    copy_run(whole[0], tmp_path / "copy")
     (tmp_path / "copy/3/result.json").write_text('{"outcome": "fini')
     (tmp_path / "copy/3/weights.safetensors").unlink()
     summary = recipe(replace(settings_of(tmp_path / "copy"), resume=True))
@@ -162,14 +171,14 @@ def test_a_stage_whose_result_was_not_written_is_not_taken_for_finished(whole, t
 
 
 def test_a_result_without_its_figures_is_measured_again(whole, tmp_path):
-    shutil.copytree(whole[0], tmp_path / "copy")
+    copy_run(whole[0], tmp_path / "copy")
     (tmp_path / "copy/1/result.json").write_text('{"outcome": "finished", "pairs": "x"}')
     summary = recipe(replace(settings_of(tmp_path / "copy"), resume=True))
     assert [stage["pairs"] for stage in summary["stages"]] == [1, 3, 1]
 
 
 def test_weights_of_a_stage_that_are_damaged_or_gone_come_from_its_checkpoint(whole, tmp_path):
-    shutil.copytree(whole[0], tmp_path / "copy")
+    copy_run(whole[0], tmp_path / "copy")
     (tmp_path / "copy/2/weights.safetensors").unlink()
     os.truncate(tmp_path / "copy/3/weights.safetensors", 1000)
     recipe(replace(settings_of(tmp_path / "copy"), resume=True))
@@ -178,16 +187,19 @@ def test_weights_of_a_stage_that_are_damaged_or_gone_come_from_its_checkpoint(wh
 
 
 def test_a_damaged_checkpoint_of_a_stage_is_told_with_what_to_do(whole, tmp_path):
-    shutil.copytree(whole[0], tmp_path / "copy")
+    copy_run(whole[0], tmp_path / "copy")
     (tmp_path / "copy/3/result.json").unlink()
-    os.truncate(tmp_path / "copy/3/checkpoint.pt", 1000)
+    damaged = tmp_path / "copy/3/checkpoint.pt"
+    start = damaged.read_bytes()[:1000]
+    damaged.unlink()
+    damaged.write_bytes(start)
     with pytest.raises(WeightsError, match=r"or remove .*3, and --resume begins this stage anew"):
         recipe(replace(settings_of(tmp_path / "copy"), resume=True))
 
 
 @pytest.mark.parametrize("resume", [False, True])
 def test_a_run_without_a_recipe_leaves_what_a_recipe_made(whole, tmp_path, resume):
-    shutil.copytree(whole[0], tmp_path / "copy")
+    copy_run(whole[0], tmp_path / "copy")
     with pytest.raises(OutputError, match=r"of a run without checkpoint.pt, such as one by a rec"):
         train(tiny(tmp_path / "copy", resume=resume), shifted_textures)
 

@@ -22,7 +22,7 @@ from pwcflow.pipeline.many_videos import estimate_videos
 from pwcflow.runs.video_outputs import VideoOutputs
 from pwcflow.video.find import find_videos
 from tests import many_run
-from tests.command_line import invoke, make_video, process, start, wait_for
+from tests.command_line import invoke, make_video, start, wait_for
 from tests.flow_samples import HERE
 
 REPOSITORY = Path(__file__).parents[1]
@@ -255,9 +255,9 @@ def test_the_same_command_goes_on_after_an_interruption(tmp_path, monkeypatch, n
     assert stderr.endswith("; the same command goes on from there\n")
     partial = contents(Path("out"))
     assert json.loads(partial["pwcflow.json"])["complete"] is False
-    assert process(*command, "out")[0] == 0
+    assert invoke(*command, "out").exit_code == 0
     command[3] = "whole/v.mp4"
-    assert process(*command, "whole")[0] == 0
+    assert invoke(*command, "whole").exit_code == 0
     assert contents(Path("out")) == contents(Path("whole"))
     again = invoke(*command, "whole")
     assert (again.exit_code, again.stdout.endswith(", complete before\n")) == (0, True)

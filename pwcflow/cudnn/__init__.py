@@ -2,10 +2,10 @@
 
 `exact_convolutions` is for the former. The latter go through cuDNN's own C interface.
 PyTorch's convolutions read and write whole tensors, and leave bias and LeakyReLU to further
-kernels. These read from and write into some channels of a channels-last tensor, and add bias
-and LeakyReLU on the way: a dense block then needs no concatenations. They have no gradients: cuDNN
-computes those of such channels on copies that it packs first, which costs more than it saves
-(measured in tests/benchmarks/training.json).
+kernels. These, of half precision, read from and write into some channels of a channels-last tensor,
+and add bias and LeakyReLU on the way: a dense block then needs no concatenations. They have no
+gradients: cuDNN computes those of such channels on copies that it packs first, which costs more
+than it saves (measured in tests/benchmarks/training.json).
 
 It is the library that PyTorch brought with it, found in the process; where there is none, or it is
 of another generation, `is_available` says so and everything else works without.

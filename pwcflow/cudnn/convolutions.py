@@ -1,7 +1,8 @@
-"""Convolutions on channels of larger tensors."""
+"""Convolutions of half precision on channels of larger tensors."""
 
 from functools import partial
 
+import torch
 from torch import Tensor
 
 from pwcflow.cudnn import operations
@@ -9,7 +10,6 @@ from pwcflow.cudnn.descriptors import CudnnError, is_available
 from pwcflow.cudnn.operations import (
     ALIGNMENT,
     BIAS,
-    DATA_TYPES,
     PLAIN,
     Geometry,
     Layout,
@@ -24,6 +24,9 @@ CANDIDATES = 4
 FUSED_CANDIDATES = 3
 """With bias and LeakyReLU: cuDNN compiles those when they are first used, a quarter of a second
 each by one thread."""
+HALVES = (torch.float16, torch.bfloat16)
+"""Without TF32 cuDNN computes float32 on channels-last tensors several times as slowly as it can,
+so none is asked of it here."""
 _NAMES = (X, W, Y)
 _WRITTEN = _NAMES.index(Y)
 
@@ -39,18 +42,18 @@ def convolve(
     """Write LeakyReLU of the convolution of `x` plus a bias to `out`; without a bias, neither.
 
     Args:
-        x: (N, C, H, W) on a GPU, float16, bfloat16 or float32; channels-last, or some channels of
-            a channels-last tensor, from a multiple of 16 bytes on.
+        x: (N, C, H, W) on a GPU, float16 or bfloat16; channels-last, or some channels of a
+            channels-last tensor, from a multiple of 16 bytes on.
         weight: (K, C, R, S), channels-last.
         bias: (K,) of the same dtype.
         out: (N, K, H', W'), as `x`; may be other channels of the same memory.
         geometry: stride, padding and dilation.
         slope: what negative values are multiplied by.
 
-    Sums are in float32, which is not rounded to TF32.
+    Sums are in float32.
 
     Raises:
-        CudnnError: cuDNN cannot do it.
+        CudnnError: cuDNN cannot do it, or is not asked to: see HALVES.
     """
     tensors = [x, weight, out] if bias is None else [x, weight, out, bias.view(1, -1, 1, 1)]
     _check_tensors(*tensors)
@@ -76,5 +79,5 @@ def _check_tensors(*tensors: Tensor) -> None:
     for tensor in tensors:
         if not tensor.is_cuda or not is_available():
             raise CudnnError(f"there is no cuDNN for a tensor on {tensor.device}")
-        if tensor.dtype not in DATA_TYPES or tensor.data_ptr() % ALIGNMENT:
-            raise CudnnError(f"cuDNN takes no {tensor.dtype} at {tensor.data_ptr():#x}")
+        if tensor.dtype not in HALVES or tensor.data_ptr() % ALIGNMENT:
+            raise CudnnError(f"cuDNN is given no {tensor.dtype} at {tensor.data_ptr():#x}")

@@ -44,11 +44,7 @@ class HeuristicMode(IntEnum):
 class NumericalNote(IntEnum):
     """`cudnnBackendNumericalNote_t`, without CUDNN_NUMERICAL_NOTE_: what an engine does."""
 
-    TENSOR_CORE = 0
-    DOWN_CONVERT_INPUTS = 1
-    REDUCED_PRECISION_REDUCTION = 2
     NONDETERMINISTIC = 4
-    WINOGRAD = 5
 
 
 class DescriptorType(IntEnum):

@@ -23,7 +23,7 @@ DATA_TYPES = {
     torch.float16: DataType.HALF,
     torch.bfloat16: DataType.BFLOAT16,
 }
-"""The dtypes of tensors; sums are always in float32."""
+"""Of the tensors of a graph; float32 is that of the sums between its operations."""
 
 X, W, Y, BIAS, _SUM, _BIASED = range(1, 7)
 """Names of the tensors in a graph: input, weight, result, bias, and what is between."""

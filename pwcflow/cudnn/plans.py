@@ -34,14 +34,6 @@ WORKSPACE_PER_BYTE = 2
 lack of room it computes a thousand times as slowly."""
 _HEURISTICS = (HeuristicMode.A, HeuristicMode.FALLBACK)
 
-_UNREPEATABLE = {NumericalNote.NONDETERMINISTIC}
-_ROUNDING = {
-    NumericalNote.TENSOR_CORE,  # which round float32 to TF32
-    NumericalNote.DOWN_CONVERT_INPUTS,
-    NumericalNote.REDUCED_PRECISION_REDUCTION,
-    NumericalNote.WINOGRAD,
-}
-
 
 class Plan:
     """A way to compute one graph on tensors of given layouts."""
@@ -87,7 +79,7 @@ def plans(
     names: Sequence[int],
     layouts: Sequence[Layout],
 ) -> Iterator[Plan]:
-    """Yield ways to compute a graph exactly, what cuDNN holds fastest first.
+    """Yield ways to compute a graph the same every time, what cuDNN holds fastest first.
 
     Each is built when it is asked for: those of one convolution are ready-made, and others are
     compiled, for a quarter of a second and more.
@@ -96,7 +88,7 @@ def plans(
         device: what they are for.
         operations: makes the graph.
         names: of the tensors in the graph.
-        layouts: of these tensors; the first one's dtype is what is computed in.
+        layouts: of these tensors.
 
     Raises:
         CudnnError: cuDNN cannot make the graph.
@@ -104,7 +96,7 @@ def plans(
     limit = workspace_limit(layouts)
     for config in _configurations(device, operations()):
         try:
-            if not _is_exact(config, layouts[0].dtype):
+            if not _is_repeatable(config):
                 continue
             plan = Plan(device, config, names)
         except CudnnError:
@@ -142,15 +134,14 @@ def _answers(graph: Descriptor, mode: HeuristicMode) -> list[Descriptor]:
     return results[:count]
 
 
-def _is_exact(config: Descriptor, dtype: torch.dtype) -> bool:
-    """Return whether a way to compute gives the same every time, and keeps float32 as it is."""
+def _is_repeatable(config: Descriptor) -> bool:
+    """Return whether a way to compute gives the same every time."""
     engine = Descriptor(DescriptorType.ENGINE)
     config.get_descriptors(Attribute.ENGINECFG_ENGINE, engine)
     notes = engine.get_enums(
         Attribute.ENGINE_NUMERICAL_NOTE, AttributeType.NUMERICAL_NOTE, MOST_NOTES
     )
-    refused = _UNREPEATABLE if dtype != torch.float32 else _UNREPEATABLE | _ROUNDING
-    return not refused.intersection(notes)
+    return NumericalNote.NONDETERMINISTIC not in notes
 
 
 def time_plan(plan: Plan, tensors: Sequence[Tensor], best: float) -> float:

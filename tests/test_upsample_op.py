@@ -25,7 +25,7 @@ def parameters(device):
 
 
 def decoded_of(n, h, w, device, dtype=torch.float32):
-    """Return what a decoder says, channels-last, as the network has it."""
+    """Return a decoder's result, channels-last, as the network has it."""
     return randn((n, h, w, 16), device, dtype, seed=21).permute(0, 3, 1, 2)
 
 

@@ -7,11 +7,11 @@ dense block lives in one channels-last tensor into which everything is written w
     cost volume 81, 7 of zeros
     first feature, flow 2, feature 2, 4 of zeros        but for level 6
 
-A convolution reads from the channels behind those that it writes. The feature's transposed
-convolution is part of the one that finds the flow, as both see the whole block: it becomes a
-convolution for each of the four finer pixels that a pixel becomes (Shi et al., "Real-Time Single
-Image and Video Super-Resolution Using an Efficient Sub-Pixel Convolutional Neural Network", CVPR
-2016, section 3.2). Without kernels PyTorch does the same in more steps, which serves as reference.
+A convolution reads from the channels behind those that it writes. The one that finds the flow also
+finds the next level's feature, as both see the whole block: the feature's transposed convolution is
+written as a sub-pixel convolution, with a result for each of the four finer pixels that a pixel
+becomes (`subpixel_weight`). Without kernels PyTorch does the same in more steps, which serves as
+reference.
 """
 
 import copy
@@ -36,7 +36,6 @@ from pwcflow.network import (
 )
 from pwcflow.ops import (
     ALIGNED_CHANNELS,
-    DECODED_CHANNELS,
     FLOW_SCALE,
     PACKED_CHANNELS,
     leaky_cost_volume,
@@ -73,7 +72,8 @@ class _Decoder:
     level: int
     dense: list[_Convolution]
     head: _Convolution
-    """To the flow and, but for the finest level, to the feature of the next."""
+    """To the flow and, but for the finest level, to the next level's feature, as `upsample_flow`
+    takes them."""
     upsampling: _Upsampling | None
     """From the level before."""
 
@@ -148,7 +148,7 @@ class ChannelsLastNetwork:
     def _dense(
         self, decoder: _Decoder, first: Tensor, second: Tensor, coarser: Tensor | None
     ) -> Tensor:
-        """Return a decoder's dense block; `coarser` is what the head before it says."""
+        """Return a decoder's dense block; `coarser` is the result of the head before it."""
         n, c, h, w = first.shape
         place = sum(DENSE_CHANNELS)
         if decoder.upsampling is None:
@@ -242,7 +242,7 @@ def _scaled(level: int, layers: nn.Module) -> nn.Module:
 
 
 def _head(flow: nn.Conv2d, finer: nn.Module | None) -> tuple[Tensor, Tensor]:
-    """Return weight and bias of what leads to the flow and to the `finer` decoder's feature."""
+    """Return weight and bias of what finds the flow and the `finer` decoder's feature."""
     assert flow.bias is not None
     if finer is None:
         return flow.weight, flow.bias
@@ -250,13 +250,14 @@ def _head(flow: nn.Conv2d, finer: nn.Module | None) -> tuple[Tensor, Tensor]:
     feature = finer.upsample_feature
     assert feature.bias is not None
     weight = torch.cat((flow.weight, subpixel_weight(feature.weight)))
-    bias = torch.cat((flow.bias, feature.bias.repeat_interleave(4)))
-    gap = DECODED_CHANNELS - len(bias)
-    return F.pad(weight, (0, 0, 0, 0, 0, 0, 0, gap)), F.pad(bias, (0, gap))
+    return weight, torch.cat((flow.bias, feature.bias.repeat_interleave(4)))
 
 
 def subpixel_weight(weight: Tensor) -> Tensor:
-    """Return a convolution before `F.pixel_shuffle` that is a transposed one.
+    """Return the weight of a convolution that before `F.pixel_shuffle` is a transposed one.
+
+    Source: Shi et al., "Is the deconvolution layer the same as a convolutional layer?", 2016
+    (arXiv 1609.07009), on their sub-pixel convolutions of CVPR 2016.
 
     Args:
         weight: (C, K, 4, 4) of a transposed convolution with stride 2 and padding 1.

@@ -12,19 +12,12 @@ from pwcflow.ops.convolution import convolve_floats, has_fast_floats
 from pwcflow.ops.cost_volume import cost_volume, cost_volume_backward, leaky_cost_volume
 from pwcflow.ops.image import FLOW_SCALE, finish_flow, prepare_images
 from pwcflow.ops.reference import ALIGNED_CHANNELS, COST_VOLUME_CHANNELS, MAX_DISPLACEMENT
-from pwcflow.ops.upsample import (
-    DECODED_CHANNELS,
-    FEATURE_PLACE,
-    FLOW_PLACE,
-    PACKED_CHANNELS,
-    upsample_flow,
-)
+from pwcflow.ops.upsample import FEATURE_PLACE, FLOW_PLACE, PACKED_CHANNELS, upsample_flow
 from pwcflow.ops.warp import warp_features
 
 __all__ = [
     "ALIGNED_CHANNELS",
     "COST_VOLUME_CHANNELS",
-    "DECODED_CHANNELS",
     "FEATURE_PLACE",
     "FLOW_PLACE",
     "FLOW_SCALE",

@@ -16,7 +16,7 @@ PACKED_CHANNELS = 8
 FLOW_PLACE, FEATURE_PLACE = slice(0, 2), slice(2, 4)
 """Where among them they are."""
 DECODED_CHANNELS = 16
-"""Of what a decoder says: flow 2, feature 2 of each of 2 x 2 finer pixels, and a gap."""
+"""Of a decoder's result: flow 2, feature 2 of each of 2 x 2 finer pixels, and a gap."""
 DECODED_FEATURE = slice(2, 10)
 """Where the feature is, as `F.pixel_shuffle` takes it."""
 
@@ -24,7 +24,7 @@ DECODED_FEATURE = slice(2, 10)
 def upsample_flow(
     decoded: Tensor, weight: Tensor, bias: Tensor, flow: Tensor, packed: Tensor
 ) -> None:
-    """Write what a decoder says to the next finer level, at its size; has no gradient.
+    """Write a decoder's flow and feature at the next finer level's size; has no gradient.
 
     Args:
         decoded: (N, 16, H, W), any strides: in channels 0 and 1 the flow, and in channel

@@ -129,6 +129,41 @@ def test_channels_that_no_kernel_takes_are_computed_as_well(shape, outputs, devi
     assert relative_error(result_of(x, weight, bias), expected_of(x, weight, bias)) <= 1e-5
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_bias_at_any_address_and_of_any_stride_is_taken(device):
+    x, (weight, bias) = noise((1, 16, 9, 11), device), layer(32, 16, device)
+    expected = expected_of(x, weight, bias)
+    wide = torch.empty(65, device=device)
+    for view in (wide[1:33], wide[:64:2]):
+        view.copy_(bias)
+        assert relative_error(result_of(x, weight, view), expected) <= TOLERANCE
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"x": torch.zeros(2, 16, 9, 11)}, r"x must be \(2, 8, 9, 11\) .* is \(2, 16, 9, 11\)"),
+        ({"bias": torch.zeros(8)}, r"bias must be \(24,\) for this weight, but it is \(8,\)"),
+        # 5 = ⌊(9 + 2 * 1 - 3) / 2⌋ + 1, and 6 likewise
+        ({"out": torch.zeros(2, 24, 9, 11)}, r"out must be \(2, 24, 5, 6\) .*\(2, 24, 9, 11\)"),
+        ({"weight": torch.zeros(24, 8, 3, 3).half()}, "weight must be float32 .*float16"),
+        ({"out": torch.zeros(2, 24, 5, 6, device="meta")}, "on cpu, as x, but it is .* on meta"),
+    ],
+)
+def test_mistakes_are_named(changes, problem):
+    right = {
+        "x": torch.zeros(2, 8, 9, 11),
+        "weight": torch.zeros(24, 8, 3, 3),
+        "bias": torch.zeros(24),
+        "out": torch.zeros(2, 24, 5, 6),
+        "geometry": Geometry(stride=2),
+        "slope": SLOPE,
+    }
+    convolve_floats(**right)
+    with pytest.raises(ValueError, match=problem):
+        convolve_floats(**(right | changes))
+
+
 def tiled(n, k, h, w):
     return tiling_for(torch.empty((n, k, h, w), device="meta"))
 

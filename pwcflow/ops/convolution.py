@@ -10,18 +10,20 @@ from torch import Tensor
 
 from pwcflow.cuda_kernels import Kernel, ceil_div, int32, launch, load_kernels
 from pwcflow.cudnn import Geometry
-from pwcflow.ops.layout import fits_packs, known_pitch, pixel_pitch
+from pwcflow.ops.layout import known_pitch, pack_width, pixel_pitch
 
 FILE = "convolution.cu"
 WINDOW = (3, 3)
 GAP = 4
 """Of floats behind each row in shared memory, as in convolution.cu."""
 OUTPUTS_ALIGNMENT = 8
+"""Channels of the result must be a multiple of it."""
 BUSY_BLOCKS = 90
 """As many keep most of a large GPU busy; of fewer, smaller ones are taken."""
 CAPABILITIES = {(8, 0), (9, 0), (10, 0), (10, 3)}
-"""Of the GPUs whose tensor cores multiply TF32 eight times as fast as their other units multiply
-float32: there three such products take less time than one. On others they take more."""
+"""Of the GPUs whose tensor cores multiply TF32 about eight times as fast as their other units
+multiply float32, or faster: there three such products take less time than one. On others they take
+more. Measured on (9, 0) alone."""
 
 
 class Tiling(NamedTuple):
@@ -65,13 +67,13 @@ LARGE_TILINGS = {
     32: [Tiling(8, 16, 32, 4, 1, 1, 32, 3)],
     16: [Tiling(8, 16, 16, 4, 1, 1, 32, 3)],
 }
-"""By the outputs that they are fast for."""
+"""By the channels of a result, up to a multiple of 16, that they are fast for; largest first."""
 SMALL_TILINGS = [
     Tiling(4, 8, 64, 1, 1, 4, 32, 4),
     Tiling(8, 8, 32, 2, 1, 2, 32, 3),
     Tiling(4, 8, 32, 1, 1, 8, 64, 3),
 ]
-"""For fewer pixels, of which several warps share the sums."""
+"""For fewer pixels, of which several warps share the sums; largest first."""
 SMALLEST_TILING = Tiling(4, 8, 16, 1, 1, 16, 128, 3)
 
 Kernels = dict[str, Kernel]
@@ -82,20 +84,29 @@ def convolve_floats(
 ) -> None:
     """Write LeakyReLU of a convolution plus a bias to `out`; has no gradient.
 
-    Where `has_fast_floats`, by a kernel that takes each number as the sum of two that TF32 holds,
-    and adds up three of the four products of such sums: Markidis et al., "NVIDIA Tensor Core
-    Programmability, Performance & Precision", IPDPS workshops 2018, section V. The result is the
-    same in every run.
+    On GPUs that `has_fast_floats`, with a window of 3 x 3, by a kernel that takes each number as
+    the sum of two that TF32 holds, and adds up three of the four products of such sums. The result
+    is the same in every run; an infinite value becomes NaN in it.
 
     Args:
-        x: (N, C, H, W) float32, channels-last, or some channels of a channels-last tensor.
-        weight: (K, C, 3, 3) float32, channels-last.
+        x: (N, C, H, W) float32, channels-last, or some channels of a channels-last tensor; the
+            kernel takes a multiple of 4 channels.
+        weight: (K, C, R, S) float32, channels-last; the kernel takes a K that is a multiple of 8.
         bias: (K,) float32.
         out: (N, K, H', W') float32, as `x`; may be other channels of the same tensor.
         geometry: stride, padding and dilation.
         slope: what negative values are multiplied by; 1 for no LeakyReLU.
+
+    Raises:
+        ValueError: the shapes do not fit each other, or dtype or device differ from the above.
+
+    Source: Markidis et al., "NVIDIA Tensor Core Programmability, Performance & Precision", IPDPS
+    workshops 2018; with three products, and sums taken outside tensor cores, Ootomo and Yokota,
+    "Recovering single precision accuracy from Tensor Cores while surpassing the FP32 theoretical
+    peak performance", IJHPCA 2022 (arXiv 2203.03341).
     """
-    kernels = _kernels(x, weight, out)
+    _check(x, weight, bias, out, geometry)
+    kernels = _kernels(x, weight, bias, out)
     if kernels is None:
         sums = F.conv2d(x, weight, bias, geometry.stride, geometry.padding, geometry.dilation)
         out.copy_(F.leaky_relu(sums, slope))
@@ -115,7 +126,7 @@ def has_fast_floats(device: torch.device) -> bool:
 
 
 def tiling_for(out: Tensor) -> Tiling:
-    """Return the tiling that computes a result (N, K, H, W): the largest that keeps a GPU busy."""
+    """Return the tiling for a result (N, K, H, W): the largest that fits K and keeps a GPU busy."""
     outputs = ceil_div(out.shape[1], SMALLEST_TILING.outputs) * SMALLEST_TILING.outputs
     tilings: list[Tiling] = [*LARGE_TILINGS.get(outputs, []), *SMALL_TILINGS]
     for tiling in tilings:
@@ -165,14 +176,41 @@ def load_convolutions(device: torch.device) -> Kernels | None:
     return load_kernels("pwcflow.ops", FILE, tuple(tiled_kernels()), device.index)
 
 
-def _kernels(x: Tensor, weight: Tensor, out: Tensor) -> Kernels | None:
-    """Return the kernels by name where they take the tensors; else None."""
+def _check(x: Tensor, weight: Tensor, bias: Tensor, out: Tensor, geometry: Geometry) -> None:
+    """Raise `ValueError` where a kernel would read or write what is not there."""
+    n, _, *size = x.shape
     k, c, *window = weight.shape
+    out_size = (
+        (side + 2 * geometry.padding - geometry.dilation * (taps - 1) - 1) // geometry.stride + 1
+        for side, taps in zip(size, window, strict=True)
+    )
+    expected = {
+        "x": (x, (n, c, *size)),
+        "weight": (weight, weight.shape),
+        "bias": (bias, (k,)),
+        "out": (out, (n, k, *out_size)),
+    }
+    for name, (tensor, shape) in expected.items():
+        if tensor.shape != shape:
+            raise ValueError(
+                f"{name} must be {shape} for this weight, but it is {tuple(tensor.shape)}"
+            )
+        if tensor.dtype != torch.float32 or tensor.device != x.device:
+            raise ValueError(
+                f"{name} must be float32 on {x.device}, as x, but it is {tensor.dtype} on "
+                f"{tensor.device}"
+            )
+
+
+def _kernels(x: Tensor, weight: Tensor, bias: Tensor, out: Tensor) -> Kernels | None:
+    """Return the kernels by name where they take the tensors; else None."""
+    k, _, *window = weight.shape
     if not x.is_cuda or not out.numel() or (*window,) != WINDOW or k % OUTPUTS_ALIGNMENT:
         return None
     if not has_fast_floats(x.device):
         return None
     evenly = all(pixel_pitch(tensor) is not None for tensor in (x, out))
-    packed = c % (16 // x.element_size()) == 0 and all(map(fits_packs, (x, weight, out)))
-    gapless = weight.is_contiguous(memory_format=torch.channels_last)
-    return load_convolutions(x.device) if evenly and packed and gapless else None
+    packed = all(pack_width(tensor) > 1 for tensor in (x, weight, out))
+    gapless = weight.is_contiguous(memory_format=torch.channels_last) and bias.is_contiguous()
+    in_pairs = bias.data_ptr() % (2 * bias.element_size()) == 0
+    return load_convolutions(x.device) if evenly and packed and gapless and in_pairs else None

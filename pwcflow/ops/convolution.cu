@@ -1,9 +1,10 @@
 // Convolutions of floats with a window of 3 x 3, then a bias and LeakyReLU, on tensor cores, for GPUs
-// from compute capability 8.0 on. Implicit matrix products: of the pixels under the window, which are
-// never gathered in memory, and the weights.
+// from compute capability 8.0 on. An implicit GEMM: a product of two matrices, the pixels under the
+// window, which are never gathered in memory, and the weights.
 //
-// TF32 has 11 bits of a float's 24. Each number is therefore taken as the sum of two, and of the four
-// products of two such sums three are added up, in tensor_cores.cuh's way.
+// TF32 has 11 bits of a float's 24. Each number is therefore split in two, as tensor_cores.cuh says,
+// and of the four products of the parts of two numbers all but the smallest are added up. An infinite
+// number becomes NaN.
 //
 // Types: float
 
@@ -34,19 +35,19 @@ __device__ __forceinline__ void wait_for_copies() {
 template <int CHUNK>
 struct Term {
     int channels;
-    int block = 0, width, tap = 0, inside;
+    int block = 0, width, tap = 0, offset;
 
     __device__ Term(int channels, int first)
-        : channels(channels), width(min(CHUNK, channels)), inside(first) {
+        : channels(channels), width(min(CHUNK, channels)), offset(first) {
         settle();
     }
     __device__ void advance() {
-        inside += CHUNK;
+        offset += CHUNK;
         settle();
     }
     __device__ void settle() {
-        while (inside >= width && present()) {
-            inside -= width;
+        while (offset >= width && present()) {
+            offset -= width;
             if (++tap == TAPS) {
                 tap = 0;
                 block += CHUNK;
@@ -55,12 +56,13 @@ struct Term {
         }
     }
     __device__ bool present() const { return block < channels; }
-    __device__ int channel() const { return block + inside; }
+    __device__ int channel() const { return block + offset; }
 };
 
 // out (N, out_height, out_width, outputs) = LeakyReLU(sums + bias), of x (N, height, width, channels)
 // and weight (outputs, 3, 3, channels). `channels` are a multiple of 4, `outputs` of 8; from pixel to
-// pixel it is `x_pitch` and `out_pitch` elements, multiples of 4 and of 2.
+// pixel it is `x_pitch` and `out_pitch` elements, multiples of 4 and of 2. x and weight begin at
+// multiples of 16 bytes, bias and out at multiples of 8.
 //
 // A block owns HEIGHT x WIDTH pixels and OUTPUTS channels of them, of which PIXEL_WARPS and
 // OUTPUT_WARPS warps have equal parts; with SPLIT, so many warps have the same part, and each some of
@@ -83,10 +85,11 @@ __global__ void convolution(const float* __restrict__ x, const float* __restrict
     constexpr int WEIGHT_COPIES = (OUTPUTS + ROWS - 1) / ROWS;
     static_assert(PIXELS % (16 * PIXEL_WARPS) == 0 && OUTPUTS % (16 * OUTPUT_WARPS) == 0, "of a warp");
     static_assert(CHUNK / STEP % SPLIT == 0, "equal shares");
+    static_assert(THREADS % VECTORS == 0, "whole rows are copied");
     extern __shared__ float4 shared[];
     using Rows = float[CHUNK + GAP];
-    Rows* const pixels = reinterpret_cast<Rows*>(shared);    // STAGES x PIXELS
-    Rows* const weights = pixels + STAGES * PIXELS;          // STAGES x OUTPUTS
+    Rows* const pixels = reinterpret_cast<Rows*>(shared);  // STAGES x PIXELS
+    Rows* const weights = pixels + STAGES * PIXELS;        // STAGES x OUTPUTS
 
     const int groups = (outputs + OUTPUTS - 1) / OUTPUTS;
     const int tiles_x = (out_width + WIDTH - 1) / WIDTH;
@@ -151,11 +154,12 @@ __global__ void convolution(const float* __restrict__ x, const float* __restrict
     for (int chunk = 0; chunk < chunks; ++chunk) {
         wait_for_copies<STAGES - 2>();
         __syncthreads();
-        copy_chunk(stage == 0 ? STAGES - 1 : stage - 1);  // all zeros behind the last
+        // To where all threads have read the chunk before this one; all zeros behind the last.
+        copy_chunk(stage == 0 ? STAGES - 1 : stage - 1);
         end_of_copies();
         const Rows* const of_pixels = pixels + stage * PIXELS + pixel_row;
         const Rows* const of_weights = weights + stage * OUTPUTS + output_row;
-        // Apart, since tensor cores cut the sums they add to off instead of rounding them.
+        // Added up apart, since tensor cores cut off what they add up instead of rounding it.
         float partial[STRIPS][FRAGMENTS][4] = {};
 #pragma unroll
         for (int i = 0; i < CHUNK / STEP / SPLIT; ++i) {
@@ -177,6 +181,8 @@ __global__ void convolution(const float* __restrict__ x, const float* __restrict
                     split_float(bits[j], b[f + j / 2][j % 2], b_rest[f + j / 2][j % 2]);
                 }
             }
+            // In turns over all the sums, so that none waits for its own product before; small ones
+            // first.
 #pragma unroll
             for (int m = 0; m < STRIPS; ++m) {
 #pragma unroll
@@ -211,7 +217,7 @@ __global__ void convolution(const float* __restrict__ x, const float* __restrict
     }
 
     if constexpr (SPLIT > 1) {
-        wait_for_copies<0>();
+        wait_for_copies<0>();  // the zeros behind the last chunk would overwrite what is exchanged
         __syncthreads();
         // By part, then by the sums of a thread: neighbouring threads in neighbouring banks.
         constexpr int TOGETHER = STRIPS * FRAGMENTS * 4, SHARERS = THREADS / SPLIT;

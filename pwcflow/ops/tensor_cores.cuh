@@ -26,8 +26,9 @@ __device__ __forceinline__ void multiply_add_tf32(float (&sum)[4], const unsigne
 }
 
 // A float in two parts, as TF32 sees them: its upper 19 bits, and the rest, of whose 13 bits it sees 11.
-// What a product of two such sums loses without that of the rests is below 2^-18 and 2^-22 on average.
-// To round, not cut off, would take a third instruction or a slow one.
+// Without the product of the two rests a product of two floats is too small by less than 2^-19 of it,
+// 2^-22 on average. To round, not cut off, would take a third instruction or a slow one. The rest of an
+// infinite number is NaN.
 __device__ __forceinline__ void split_float(unsigned bits, unsigned& main, unsigned& rest) {
     main = bits;
     rest = __float_as_uint(__uint_as_float(bits) - __uint_as_float(bits & 0xffffe000u));

@@ -15,8 +15,8 @@ struct alignas(16) Packed {
 // decoded (N, 16, h, w): flow 2, feature 2 x 2 x 2, gap 6 -> flow (N, 2, 2h, 2w), a transposed
 // convolution of the flow with weight (2, 2, 4, 4), from input to output, and bias (2). In packed (N,
 // 8, 2h, 2w), channels-last, the flow goes to channels 0 and 1, the feature to 2 and 3: its channel k
-// of pixel (2y + i, 2x + j) is 2 + 4 k + 2 i + j of what was decoded. The rest becomes zero. One thread
-// a pixel of `flow`, of which there are `pixels`.
+// of pixel (2y + i, 2x + j) is 2 + 4 k + 2 i + j of `decoded`. The rest becomes zero. One thread a
+// pixel of `flow`, of which there are `pixels`.
 template <typename T>
 __global__ void upsample_flow(const T* __restrict__ decoded, const float* __restrict__ weight,
                               const float* __restrict__ bias, float* __restrict__ flow,

@@ -104,9 +104,10 @@ class ChannelsLastNetwork:
     def fused(self) -> "ChannelsLastNetwork":
         """Return this network, its convolutions adding bias and LeakyReLU themselves on a GPU.
 
-        It takes 30 % less time, but cuDNN compiles such convolutions when they are first used, up
-        to three ways for each of some fifty. For each size and batch that takes half a minute one
-        after the other, and 6 s by 16 processors in a block of `pwcflow.cudnn.planning`.
+        Those of float32 always do. Of half precision it takes 30 % less time, but cuDNN compiles
+        such convolutions when they are first used, up to three ways for each of some fifty. For
+        each size and batch that takes half a minute one after the other, and 6 s by 16 processors
+        in a block of `pwcflow.cudnn.planning` (tests/benchmarks/network.json).
         """
         network = copy.copy(self)
         network._fused = True

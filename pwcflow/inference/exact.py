@@ -7,7 +7,7 @@ from pwcflow.network import DECODER_LEVELS, PYRAMID_CHANNELS, PwcNet, Pyramid
 
 
 class ExactNetwork:
-    """`PwcNet` as an `InferenceNetwork`: for CPUs, and for float32 without `has_fast_floats`.
+    """`PwcNet` as an `InferenceNetwork`: for CPUs, and float32 on GPUs without `has_fast_floats`.
 
     Without TF32, which rounds, cuDNN is several times as fast on contiguous float32 tensors as on
     channels-last ones.

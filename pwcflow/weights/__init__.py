@@ -7,14 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pwcflow.errors import WeightsError, reason_of
 from pwcflow.weights.catalogue import CHECKPOINTS, Checkpoint
 from pwcflow.weights.identity import (
     Provenance,
-    described,
     file_of,
     given_file,
     named_checkpoint,
     provenance_of,
+    provenance_of_file,
+    provenance_of_named,
+    remedy,
 )
 
 if TYPE_CHECKING:
@@ -42,8 +45,8 @@ def load_weights(name_or_path: str | Path, *, quiet: bool = False) -> Weights:
         quiet: show no progress of a download.
 
     Raises:
-        WeightsError: there is no such name or file, the file is damaged or of another network, or
-            the download failed.
+        WeightsError: there is no such name or file, the file is damaged or of another network, it
+            is not the one that the name means, or the download failed.
     """
     from pwcflow.weights.download import fetch
     from pwcflow.weights.files import load_tensors
@@ -52,9 +55,14 @@ def load_weights(name_or_path: str | Path, *, quiet: bool = False) -> Weights:
     checkpoint = named_checkpoint(name_or_path)
     if checkpoint is None:
         path = given_file(name_or_path)
-    elif checkpoint.url:
-        path = fetch(checkpoint, quiet=quiet)
-    else:
-        path = file_of(checkpoint)
-    state = rename(load_tensors(path), path)
-    return Weights(state, described(name_or_path, checkpoint, path))
+        state = rename(load_tensors(path), path)
+        return Weights(state, provenance_of_file(path, name_or_path))
+    path = fetch(checkpoint, quiet=quiet) if checkpoint.url else file_of(checkpoint)
+    try:
+        provenance = provenance_of_named(checkpoint, path)
+    except OSError as error:
+        raise WeightsError(
+            f"weights '{checkpoint.name}' cannot be read from {path}: {reason_of(error)}; "
+            f"{remedy(checkpoint)}"
+        ) from error
+    return Weights(rename(load_tensors(path), path), provenance)

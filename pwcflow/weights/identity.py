@@ -9,6 +9,9 @@ from pwcflow.errors import WeightsError
 from pwcflow.weights.cache import cache_folder
 from pwcflow.weights.catalogue import CHECKPOINTS, Checkpoint
 
+_DIGITS = 8
+"""Of a SHA-256 in an error: all that some publishers give."""
+
 
 @dataclass(frozen=True)
 class Provenance:
@@ -55,23 +58,52 @@ def provenance_of(name_or_path: str | Path) -> Provenance | None:
     """Return what `load_weights` would tell of its weights; None where the file cannot be read.
 
     Raises:
-        WeightsError: there is no such name or file.
+        WeightsError: there is no such name or file, or the file of a name is not the one meant.
     """
     checkpoint = named_checkpoint(name_or_path)
-    path = file_of(checkpoint) if checkpoint else given_file(name_or_path)
     try:
-        return described(name_or_path, checkpoint, path)
-    except OSError:  # `load_weights` tells why
+        if checkpoint:
+            return provenance_of_named(checkpoint, file_of(checkpoint))
+        return provenance_of_file(given_file(name_or_path), name_or_path)
+    except OSError:  # `load_weights` tells why, or downloads it
         return None
 
 
-def described(name_or_path: str | Path, checkpoint: Checkpoint | None, path: Path) -> Provenance:
-    """Return the provenance of a file, which may be known by its SHA-256."""
+def provenance_of_named(checkpoint: Checkpoint, path: Path) -> Provenance:
+    """Return the provenance of a named checkpoint, whose file is compared with what is known of it.
+
+    Raises:
+        OSError: the file cannot be read.
+        WeightsError: its SHA-256 is not the checkpoint's: nothing else tells damaged weights, with
+            which the network computes plausible nonsense.
+    """
     sha256 = sha256_of(path)
-    if checkpoint is None:
-        checkpoint = next((known for known in CHECKPOINTS.values() if known.matches(sha256)), None)
-    if checkpoint is None:
-        return Provenance(str(name_or_path), sha256)
+    if checkpoint.sha256 and not checkpoint.matches(sha256):
+        raise WeightsError(
+            f"{path} is not the file of weights '{checkpoint.name}': its SHA-256 begins with "
+            f"{sha256[:_DIGITS]}, not {checkpoint.sha256[:_DIGITS]}, so it is damaged or another "
+            f"file; {remedy(checkpoint)}"
+        )
+    return _provenance(checkpoint, sha256)
+
+
+def provenance_of_file(path: Path, given: str | Path) -> Provenance:
+    """Return the provenance of a file, which may be known by its SHA-256.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    sha256 = sha256_of(path)
+    known = next((known for known in CHECKPOINTS.values() if known.matches(sha256)), None)
+    return _provenance(known, sha256) if known else Provenance(str(given), sha256)
+
+
+def remedy(checkpoint: Checkpoint) -> str:
+    """Return what to do about a named checkpoint whose file cannot be used."""
+    return "remove it, and it is downloaded again" if checkpoint.url else "reinstall pwcflow"
+
+
+def _provenance(checkpoint: Checkpoint, sha256: str) -> Provenance:
     return Provenance(checkpoint.name, sha256, checkpoint.licence, checkpoint.trained_on)
 
 

@@ -199,8 +199,10 @@ def train(
     check_recipe(context)
     if preview is None and output is None:
         raise typer.BadParameter("give -o DIR, or --preview PNG")
-    if preview is None and (minutes is None) == (steps is None):
+    if preview is None and minutes is None and steps is None:
         raise typer.BadParameter("give the length of the run: --minutes or --steps")
+    if preview is None and minutes is not None and steps is not None:
+        raise typer.BadParameter("give the length of the run by --minutes or --steps, not both")
     if data and (photos or sprites or holdout or motion):
         raise typer.BadParameter(
             "--photos, --sprites, --holdout and --motion are of rendered pairs: leave them out "

@@ -116,9 +116,10 @@ def files_below(folder):
 posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
 
 
-def wait_for(path, running):
+def wait_for(path, running, pattern=None):
+    """Wait until a process has made a file, or in a folder one that fits a pattern."""
     deadline = time.monotonic() + 100
-    while not path.exists():
+    while not (any(path.glob(pattern)) if pattern else path.exists()):
         assert running.poll() is None, running.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -20,6 +20,7 @@ from pwcflow.bench.video import Stage, VideoCost
 from pwcflow.bench.volumes import localcorr_volume, shape_of
 from pwcflow.cli import app
 from pwcflow.device import find_precision
+from pwcflow.errors import PwcFlowError
 from pwcflow.image_file import write_image
 from pwcflow.ops import cost_volume
 from tests.benchmarks import growth, long_video
@@ -248,6 +249,21 @@ def test_the_stages_of_a_video_leave_nothing_behind(frames, tmp_path):
     assert all(math.isfinite(number) and number > 0 for number in numbers)
     assert list(out.iterdir()) == []
     assert len(list(frames.iterdir())) == 3
+
+
+def test_a_frame_that_breaks_between_the_stages_is_told_without_flows_that_are_removed(tmp_path):
+    folder, out = tmp_path / "frames", tmp_path / "out"
+    folder.mkdir()
+    out.mkdir()
+    for index, image in enumerate(textured_pairs(6, 64, 64)[0]):
+        write_image(folder / f"{index}.png", image)
+    decoded = video.decode(folder)
+    (folder / "4.png").write_bytes(b"")
+    with pytest.raises(PwcFlowError) as caught:
+        video.measure_stages(decoded, FlowEstimator(device="cpu"), out, 1)
+    assert str(caught.value).startswith(f"{folder / '4.png'} ")
+    assert "kept" not in str(caught.value)
+    assert list(out.iterdir()) == []
 
 
 @pytest.mark.parametrize("size", ["436", "0x64", "64x", "64x64x3", "-64x64", "1e2x64", "999999x1"])

@@ -55,6 +55,20 @@ def test_an_interrupted_video_keeps_what_is_finished(inputs, name):
 
 
 @posix
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_an_interrupted_bench_tells_of_no_flows_as_it_keeps_none(inputs, name):
+    make_video(Path("long.mp4"), 2000)
+    options = ["--size", "64x64", "--repeats", "1", "--device", "cpu", "--quiet"]
+    with start("bench", "long.mp4", "-o", "out", *options) as running:
+        # only where all stages run together is there a folder in the folder
+        wait_for(Path("out"), running, "pwcflow-bench-*/flows/000003.flo")
+        running.send_signal(getattr(signal, name))
+        stdout, stderr = running.communicate(timeout=60)
+    assert (running.returncode, stdout, stderr) == (130, "", "interrupted\n")
+    assert list((inputs / "out").iterdir()) == []
+
+
+@posix
 def test_an_interrupted_training_says_how_to_go_on(here):
     size = ["--size", "64x64", "--batch", "1", "--log-every", "1", "--device", "cpu"]
     with start("train", "-o", "run", "--steps", "100000", *size, "--quiet") as running:

@@ -2,15 +2,15 @@
 
 import shutil
 import time
-from collections.abc import Generator
-from contextlib import closing
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from pwcflow.bench.timing import Times, seconds
-from pwcflow.errors import OutputError, VideoError
+from pwcflow.errors import OutputError, PwcFlowError, VideoError
 from pwcflow.estimator import UNRECORDED, FlowEstimator
 from pwcflow.flow_file import Flow, write_flow
 from pwcflow.image_file import Image
@@ -133,11 +133,15 @@ def measure_stages(
         estimator: the network.
         folder: where flow files are written; the system's for temporary files when None.
         repeats: samples of the network and of writing; all together is run once.
+
+    Raises:
+        PwcFlowError: a frame or its flow is unusable, or a flow cannot be written.
+        KeyboardInterrupt: of an interruption; without a text, as nothing is kept.
     """
     flows, network = _network_alone(estimator, decoded.kept, repeats)
     with TemporaryDirectory(dir=folder, prefix="pwcflow-bench-") as scratch:
         write = _write_alone(flows, Path(scratch), repeats)
-    with TemporaryDirectory(dir=folder, prefix="pwcflow-bench-") as scratch:
+    with _nothing_kept(), TemporaryDirectory(dir=folder, prefix="pwcflow-bench-") as scratch:
         outputs = VideoOutputs(folder=Path(scratch) / "flows")
         together = seconds(lambda: estimate_video(lambda: estimator, decoded.path, outputs))
     height, width = decoded.kept[0].shape[:2]
@@ -151,6 +155,19 @@ def measure_stages(
         write,
         together * 1e3 / (decoded.frames - 1),
     )
+
+
+@contextmanager
+def _nothing_kept() -> Iterator[None]:
+    """Leave out what `estimate_video` tells of flows that it kept: they are removed here."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt from None
+    except VideoError as error:
+        if isinstance(error.__cause__, PwcFlowError):  # what it told that flows were kept before
+            raise error.__cause__ from None
+        raise
 
 
 def _network_alone(

@@ -16,6 +16,7 @@ from pwcflow.errors import WeightsError
 from pwcflow.weights.cache import cache_folder
 from pwcflow.weights.catalogue import Checkpoint
 from pwcflow.weights.download import fetch
+from pwcflow.weights.identity import provenance_of_named
 
 
 def checkpoint_bytes():
@@ -117,6 +118,36 @@ def test_it_is_told_that_no_checksum_is_known(server, caplog):
     with caplog.at_level(logging.WARNING):
         fetch(checkpoint_at(server, "good"))
     assert "licence for tests only; no checksum is published for it" in caplog.text
+
+
+def test_a_file_without_a_published_hash_is_held_against_what_was_downloaded(server, cache):
+    checkpoint = checkpoint_at(server, "good")
+    path = fetch(checkpoint)
+    expected = hashlib.sha256(GOOD).hexdigest()
+    assert (cache / "test.pth.sha256").read_text() == f"{expected}  test.pth\n"
+    assert sorted(cache.iterdir()) == [path, cache / "test.pth.sha256"]
+    assert provenance_of_named(checkpoint, path).sha256 == expected
+
+    changed = bytearray(GOOD)
+    changed[len(GOOD) // 2] ^= 1
+    path.write_bytes(changed)
+    found = hashlib.sha256(changed).hexdigest()
+    reason = f"begins with {found[:8]}, not {expected[:8]}, .*; remove it, and it is downloaded"
+    with pytest.raises(WeightsError, match=reason):
+        provenance_of_named(checkpoint, path)
+    path.unlink()
+    assert provenance_of_named(checkpoint, fetch(checkpoint)).sha256 == expected
+
+
+@pytest.mark.parametrize("kept", [None, "", "damaged\n"])
+def test_a_file_got_another_way_is_taken_where_no_hash_is_known(kept, server, cache):
+    cache.mkdir()
+    (cache / "test.pth").write_bytes(GOOD)
+    if kept is not None:
+        (cache / "test.pth.sha256").write_text(kept)
+    checkpoint = checkpoint_at(server, "none")
+    provenance = provenance_of_named(checkpoint, fetch(checkpoint))
+    assert provenance.sha256 == hashlib.sha256(GOOD).hexdigest()
 
 
 def test_the_start_of_a_hash_is_enough(server):

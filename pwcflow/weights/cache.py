@@ -1,6 +1,7 @@
-"""Where downloaded checkpoints are kept."""
+"""Where downloaded checkpoints are kept, and what they were when they came."""
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -21,6 +22,21 @@ def cache_folder() -> Path:
             "set PWCFLOW_CACHE to a folder with room that can be written"
         )
     return Path(expanded)
+
+
+def checksum_file(path: Path) -> Path:
+    """Return the file that keeps the SHA-256 of a download, as `sha256sum --check` reads it."""
+    return path.with_name(f"{path.name}.sha256")
+
+
+def sha256_when_downloaded(path: Path) -> str:
+    """Return the SHA-256 that a file had when it was downloaded; empty if that was not kept."""
+    try:
+        text = checksum_file(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    kept = re.match("[0-9a-f]{64} ", text)
+    return kept[0].strip() if kept else ""
 
 
 def _platform_cache() -> str:

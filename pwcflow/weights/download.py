@@ -1,6 +1,7 @@
 """Fetching a named checkpoint into the cache folder, whole, or not at all.
 
 It is checked against its publisher's SHA-256, where there is one, and always for being loadable.
+Where there is none, its SHA-256 is kept beside it, so that later damage does not go unnoticed.
 """
 
 import http.client
@@ -16,7 +17,7 @@ from tqdm import tqdm
 
 from pwcflow.atomic_file import replacing
 from pwcflow.errors import OutputError, WeightsError, reason_of
-from pwcflow.weights.cache import cache_folder
+from pwcflow.weights.cache import cache_folder, checksum_file
 from pwcflow.weights.catalogue import Checkpoint
 from pwcflow.weights.files import is_web_page, load_tensors
 
@@ -49,8 +50,11 @@ def fetch(checkpoint: Checkpoint, *, quiet: bool = False) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         with replacing(target) as temporary:
             with temporary.open("wb") as file:
-                _download(checkpoint, file, target, quiet)
+                found = _download(checkpoint, file, target, quiet)
             _check_loads(checkpoint, temporary, target)
+            if not checkpoint.sha256:
+                with replacing(checksum_file(target)) as kept:
+                    kept.write_text(f"{found}  {target.name}\n", encoding="utf-8")
     except (OSError, OutputError) as error:
         reason = reason_of(error) if isinstance(error, OSError) else error
         raise WeightsError(
@@ -60,8 +64,8 @@ def fetch(checkpoint: Checkpoint, *, quiet: bool = False) -> Path:
     return target
 
 
-def _download(checkpoint: Checkpoint, file: BinaryIO, target: Path, quiet: bool) -> None:
-    """Copy what the checkpoint's URL gives into a file, and check its length and SHA-256."""
+def _download(checkpoint: Checkpoint, file: BinaryIO, target: Path, quiet: bool) -> str:
+    """Copy what the checkpoint's URL gives into a file; return its SHA-256, which is checked."""
     request = Request(checkpoint.url, headers={"User-Agent": "pwcflow"})
     digest, received = sha256(), 0
     try:
@@ -94,6 +98,7 @@ def _download(checkpoint: Checkpoint, file: BinaryIO, target: Path, quiet: bool)
             "so it is another file or was changed on its way"
         )
         raise _failed(checkpoint, target, reason)
+    return digest.hexdigest()
 
 
 def _read(response: http.client.HTTPResponse, checkpoint: Checkpoint, target: Path) -> bytes:

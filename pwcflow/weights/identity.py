@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pwcflow.errors import WeightsError
-from pwcflow.weights.cache import cache_folder
+from pwcflow.weights.cache import cache_folder, sha256_when_downloaded
 from pwcflow.weights.catalogue import CHECKPOINTS, Checkpoint
 
 _DIGITS = 8
@@ -72,16 +72,19 @@ def provenance_of(name_or_path: str | Path) -> Provenance | None:
 def provenance_of_named(checkpoint: Checkpoint, path: Path) -> Provenance:
     """Return the provenance of a named checkpoint, whose file is compared with what is known of it.
 
+    That is its published SHA-256; where there is none, the one it had when it was downloaded.
+
     Raises:
         OSError: the file cannot be read.
         WeightsError: its SHA-256 is not the checkpoint's: nothing else tells damaged weights, with
             which the network computes plausible nonsense.
     """
     sha256 = sha256_of(path)
-    if checkpoint.sha256 and not checkpoint.matches(sha256):
+    expected = checkpoint.sha256 or sha256_when_downloaded(path)
+    if not sha256.startswith(expected):
         raise WeightsError(
             f"{path} is not the file of weights '{checkpoint.name}': its SHA-256 begins with "
-            f"{sha256[:_DIGITS]}, not {checkpoint.sha256[:_DIGITS]}, so it is damaged or another "
+            f"{sha256[:_DIGITS]}, not {expected[:_DIGITS]}, so it is damaged or another "
             f"file; {remedy(checkpoint)}"
         )
     return _provenance(checkpoint, sha256)

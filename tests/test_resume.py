@@ -231,16 +231,6 @@ def test_a_run_may_go_on_with_another_device(tmp_path, estimator):
     assert json.loads((tmp_path / "flows/pwcflow.json").read_bytes())["device"] == "cpu, cuda:0"
 
 
-@pytest.mark.parametrize("record", [b"[" * 100_000, b"", b"{", b"[]", b"\xff\xfe", b"{}"])
-def test_a_damaged_record_is_none(tmp_path, estimator, record):
-    source = frames_folder(tmp_path / "frames", [10, 20, 30])
-    run(estimator, source, tmp_path / "flows")
-    (tmp_path / "flows/pwcflow.json").write_bytes(record)
-    with pytest.raises(OutputError, match=r"holds flows .*give --overwrite to remove them, or"):
-        run(estimator, source, tmp_path / "flows")
-    assert run(estimator, source, tmp_path / "flows", overwrite=True)["outcome"] == "done"
-
-
 @posix
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_the_same_command_goes_on_after_an_interruption(tmp_path, monkeypatch, name):

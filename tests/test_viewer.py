@@ -140,7 +140,7 @@ def test_a_page_does_without_frames_that_are_gone_or_were_changed(work):
     assert f"without frames (there is no file {frames}; " in result.output
     (work / "flows" / "pwcflow.json").unlink()
     why = view([Path("flows")], Path("a.html"))["why_no_frames"]
-    assert why == "there is no pwcflow.json beside the flows"
+    assert why == "pwcflow.json beside the flows is missing"
     assert view([Path("flows")], Path("a.html"), look_for_frames=False)["why_no_frames"] is None
 
 
@@ -293,7 +293,7 @@ def test_the_command_tells_what_it_wrote(work):
     assert settings_of(Path("a.html"))["fps"] == 7
     assert "<title>Clip</title>" in Path("a.html").read_text(encoding="utf-8")
     told = json.loads(run("flows", "-o", "a.html", "--json").output)
-    assert told["why_no_frames"] == "there is no pwcflow.json beside the flows"
+    assert told["why_no_frames"] == "pwcflow.json beside the flows is missing"
     assert run("flows", "-o", "a.html", "--frames", "frames", "--no-frames").exit_code == 2
     result = run("flows", "-o", "a.txt")
     assert result.exit_code == 1

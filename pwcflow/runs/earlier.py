@@ -8,12 +8,13 @@ from pwcflow.errors import OutputError
 from pwcflow.frame_selection import ALL_FRAMES, FrameSelection
 from pwcflow.runs.flow_files import numbered_flows, usable_flows
 from pwcflow.runs.provenance import (
+    RECORD_NAME,
     Maker,
     Record,
     RunRecord,
     difference,
     input_of,
-    read_record,
+    record_or_fault,
     recorded_suffix,
 )
 from pwcflow.runs.video_outputs import MADE_OF_VIZ, VideoOutputs
@@ -113,30 +114,35 @@ def find_earlier_run(
     if folder is None:
         return EarlierRun(outputs, video, selection, {}, None)
     identity = input_of(video, selection.settings())
-    record = read_record(folder)
+    found = record_or_fault(folder)
+    record = None if isinstance(found, str) else found
     recorded = recorded_suffix(record)
     if outputs.folder and recorded != outputs.suffix:
-        _check_not_of_others(folder, outputs.suffix)
+        _check_not_of_others(folder, outputs.suffix, found if isinstance(found, str) else None)
     flows = numbered_flows(folder, recorded)
     alone = outputs.folder is None and outputs.viz is not None and outputs.viz.exists()
     if outputs.overwrite or not (flows or alone):
         return EarlierRun(outputs, video, selection, identity, None)
-    if record is None:
-        _check_same(outputs, "already, of an earlier run")
-    else:
-        _check_same(outputs, difference(record, identity, None))
+    if isinstance(found, str):
+        raise OutputError(
+            f"{folder} holds flows already, of an earlier run, but its {RECORD_NAME}, which tells "
+            f"what made them, {found}; put that file back to go on with them, give --overwrite to "
+            "remove them, or another folder"
+        )
+    _check_same(outputs, difference(found, identity, None))
     if outputs.folder and recorded != outputs.suffix:
         _check_same(outputs, f"as {recorded}, now as {outputs.suffix}")
     return EarlierRun(outputs, video, selection, identity, record)
 
 
-def _check_not_of_others(folder: Path, suffix: str) -> None:
+def _check_not_of_others(folder: Path, suffix: str, fault: str | None) -> None:
     """Raise `OutputError` for files that no run is known to have made, such as images."""
     others = numbered_flows(folder, suffix)
     if others:
+        why = f", as {RECORD_NAME} beside it {fault}; put that back, or" if fault else ";"
         raise OutputError(
-            f"{others[0]} is named as a flow would be, but no run is known to have made it; choose "
-            "another folder"
+            f"{others[0]} is named as a flow would be, but no run is known to have made it{why} "
+            "choose another folder"
         )
 
 

@@ -18,7 +18,7 @@ from pwcflow.atomic_file import replacing
 from pwcflow.errors import OutputError, VideoError, reason_of
 from pwcflow.flow_file import FLOW_SUFFIXES
 from pwcflow.runs.flow_files import DEFAULT_SUFFIX, number_of
-from pwcflow.runs.record_check import is_record
+from pwcflow.runs.record_check import fault_of
 from pwcflow.video.find import files_of
 from pwcflow.weights import Provenance
 
@@ -95,19 +95,30 @@ def read_record(folder: Path) -> Record | None:
     Raises:
         OutputError: it is there and cannot be read.
     """
+    found = record_or_fault(folder)
+    return None if isinstance(found, str) else found
+
+
+def record_or_fault(folder: Path) -> Record | str:
+    """Return what the `pwcflow.json` of a folder holds, or what is wrong with it: "is missing".
+
+    Raises:
+        OutputError: it is there and cannot be read.
+    """
     path = folder / RECORD_NAME
     try:
         record = json.loads(path.read_bytes())
     except FileNotFoundError:
-        return None
+        return "is missing"
     except OSError as error:
         raise OutputError(
             f"cannot read {path}, of an earlier run: {reason_of(error)}; check its permissions, or "
             "choose another folder"
         ) from error
     except (ValueError, RecursionError):  # lists in lists in lists
-        return None
-    return record if is_record(record) else None
+        return "is damaged (it is not JSON)"
+    fault = fault_of(record)
+    return f"is damaged ({fault})" if fault else record
 
 
 def recorded_suffix(record: Record | None) -> str:
@@ -152,6 +163,8 @@ def difference(record: Record, video: Record, maker: Maker | None) -> str | None
         maker: what is to compute it; when None, only the inputs are compared.
     """
     before = record.get("input", {})
+    if "path" not in before:
+        return f"of an input that {RECORD_NAME} does not name"
     settings = before.get("settings", {})
     if settings != video["settings"]:
         return f"with {_shown(settings)}, now with {_shown(video['settings'])}"

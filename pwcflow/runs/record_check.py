@@ -9,16 +9,25 @@ _MOST = 10**7
 """Of frames and of pixels a side: more than there are. See also `flow_files.number_of`."""
 
 
-def is_record(value: object) -> bool:
-    """Return whether a value read from JSON is a record, of this version or an earlier one.
+def fault_of(value: object) -> str | None:
+    """Return why a value read from JSON is no record, of this version or an earlier one.
 
     What a record of an earlier version lacks may be missing, and what is not known is let be.
+
+    Returns:
+        a clause; None for a record.
     """
-    return isinstance(value, dict) and _all_fit(value, _FIELDS)
+    if not isinstance(value, dict):
+        return "it holds no JSON object"
+    misfit = _first_misfit(value, _FIELDS)
+    return f"its '{misfit}' is not of the kind that a run writes" if misfit else None
 
 
-def _all_fit(values: Mapping[str, Any], fields: Mapping[str, Callable[[Any], bool]]) -> bool:
-    return all(fits(values[name]) for name, fits in fields.items() if name in values)
+def _first_misfit(
+    values: Mapping[str, Any], fields: Mapping[str, Callable[[Any], bool]]
+) -> str | None:
+    misfits = (name for name, fits in fields.items() if name in values and not fits(values[name]))
+    return next(misfits, None)
 
 
 def _is_count(value: object) -> bool:
@@ -59,7 +68,7 @@ def _list_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 def _with(fields: Mapping[str, Callable[[Any], bool]]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, dict) and _all_fit(value, fields)
+    return lambda value: isinstance(value, dict) and _first_misfit(value, fields) is None
 
 
 _FIELDS: Mapping[str, Callable[[Any], bool]] = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pwcflow.errors import PwcFlowError, VideoError
 from pwcflow.frame_selection import selection_of
-from pwcflow.runs.provenance import RECORD_NAME, Record, input_of, read_record
+from pwcflow.runs.provenance import RECORD_NAME, Record, input_of, record_or_fault
 from pwcflow.video import FrameSource, open_frames
 
 OpenFrames = Callable[[], FrameSource]
@@ -37,9 +37,9 @@ def recorded_frames(flow_files: Sequence[Path]) -> RecordedFrames:
         OutputError: the record is there and cannot be read.
     """
     folder = flow_files[0].parent
-    record = read_record(folder)
-    if record is None:
-        return RecordedFrames(why_none=f"there is no {RECORD_NAME} beside the flows")
+    record = record_or_fault(folder)
+    if isinstance(record, str):
+        return RecordedFrames(why_none=f"{RECORD_NAME} beside the flows {record}")
     if any(frame_number_of(path) is None for path in flow_files):
         return RecordedFrames(why_none=f"{folder / RECORD_NAME} is of other flows")
     times = tuple(map(float, record.get("timestamps_s") or ()))

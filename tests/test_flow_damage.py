@@ -1,6 +1,7 @@
 """Every flow format, cut at each byte of its header and damaged at random."""
 
 import io
+import re
 import zipfile
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from pwcflow.errors import FlowFileError
 from pwcflow.flow_file import (
+    check_written,
     read_flow,
     read_metadata,
     write_flow,
@@ -76,4 +78,40 @@ def test_damaged_files_give_a_flow_or_a_sentence(tmp_path, kind, capfd):
             members[name] = mutated(members[name], rng)
             damaged = zip_of(packed=True, **{k.removesuffix(".npy"): v for k, v in members.items()})
         attempt(path, damaged)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("kind", HERE)
+@pytest.mark.parametrize("size", [(1, 1), (1, 300), (48, 64), (130, 517)])
+def test_what_was_written_is_taken_for_it_and_not_for_another_size(tmp_path, kind, size):
+    noise = np.random.default_rng(5).normal(0, 30, (*size, 2)).astype(np.float32)
+    noise[0, 0] = np.nan
+    path = tmp_path / f"a{kind}"
+    for flow in (noise, np.zeros_like(noise), np.full_like(noise, 3)):
+        write_flow(path, flow, metadata={"a": "b"} if flow is noise else None)
+        check_written(path, size)
+        if kind != ".flo5":  # whose size only the library knows
+            with pytest.raises(FlowFileError, match=re.escape(str(path))):
+                check_written(path, (size[0] + 1, size[1]))
+
+
+@pytest.mark.parametrize("kind", HERE)
+def test_what_was_written_and_damaged_is_taken_or_refused_in_a_sentence(tmp_path, kind, capfd):
+    data = sample(tmp_path, kind)
+    path = tmp_path / f"a{kind}"
+    rng = np.random.default_rng(HERE.index(kind))
+    cuts = [data[:end] for end in range(len(data))]
+    for index, changed in enumerate(cuts + [mutated(data, rng) for _ in range(MUTATIONS)]):
+        path.unlink(missing_ok=True)
+        path.write_bytes(changed)
+        message = None
+        try:
+            check_written(path, (6, 7))
+        except FlowFileError as error:
+            message = str(error)
+        if message is None:
+            assert index >= len(cuts), index  # none that was cut short is taken
+        else:
+            assert "\n" not in message
+            assert str(path) in message
     assert capfd.readouterr() == ("", "")

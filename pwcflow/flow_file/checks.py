@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
 from pwcflow.errors import FlowFileError, OutputError
+from pwcflow.flow_file.field import Size
 
 Metadata: TypeAlias = dict[str, Any]
 """Whatever JSON holds, by name: how a flow came about."""
@@ -36,6 +37,16 @@ def check_sides(path: Path, width: int, height: int) -> None:
         raise FlowFileError(
             f"{path} is damaged: its header says {width} x {height} pixels, "
             f"and a side has 1 to {MAX_SIDE}; write it again"
+        )
+
+
+def check_size(path: Path, size: Size, expected: Size) -> None:
+    """Raise unless the flow in a file is of the expected height and width."""
+    if size != expected:
+        height, width = size
+        raise FlowFileError(
+            f"{path} is {width} x {height} pixels, not {expected[1]} x {expected[0]}; use the file "
+            "of a flow of that size"
         )
 
 

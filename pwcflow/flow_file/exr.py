@@ -18,9 +18,9 @@ import numpy as np
 from pwcflow.atomic_file import replacing
 from pwcflow.errors import FlowFileError, OutputError
 from pwcflow.exr_header import ExrPart
-from pwcflow.flow_file.checks import Metadata, damaged, import_package, size_of
-from pwcflow.flow_file.exr_claims import CHANNELS, check_sizes, checked_parts
-from pwcflow.flow_file.field import Flow, as_flow
+from pwcflow.flow_file.checks import Metadata, check_size, damaged, import_package, size_of
+from pwcflow.flow_file.exr_claims import CHANNELS, check_end, check_sizes, checked_parts
+from pwcflow.flow_file.field import Flow, Size, as_flow
 from pwcflow.flow_file.npz import metadata_from
 from pwcflow.openexr_log import quiet_openexr
 
@@ -42,6 +42,13 @@ def read(path: Path, file: BinaryIO, direction: str = "forward") -> Flow:
     held = np.stack([as_flow(u), -as_flow(v)], -1)
     flow[rows.in_display, columns.in_display] = held[rows.in_data, columns.in_data]
     return flow
+
+
+def check_written(path: Path, file: BinaryIO, size: Size) -> None:
+    """Check the header, and that the file has its end."""
+    part = _part_with_flow(path, checked_parts(path, file), "forward")
+    check_size(path, (part.display.height, part.display.width), size)
+    check_end(path, part, file, size_of(file))
 
 
 def read_metadata(path: Path, file: BinaryIO) -> Metadata:

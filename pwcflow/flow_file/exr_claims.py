@@ -1,6 +1,7 @@
 """What an OpenEXR file of motion claims, checked: the library would make room for anything."""
 
 import struct
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -28,6 +29,7 @@ CHANNELS = {
 }
 """The names of u and v in each direction."""
 _MOTION_CHANNELS = {name for pair in CHANNELS.values() for name in pair}
+_MOST_HEADERS = 1 << 14  # are not longer than this
 _LONGEST_HEADER = 1 << 22  # previews and the tables of mattes are in it
 _MAX_PIXELS = 1 << 28
 _MAX_EMPTY_PIXELS = 1 << 25  # that may be displayed around the data; a frame of 8K has fewer
@@ -37,7 +39,7 @@ _DEFLATED = (1, 2, 3, 5)  # RLE packs less than zlib
 
 def checked_parts(path: Path, file: BinaryIO) -> list[ExrPart]:
     """Return what a file holds, of one part or of several; `FlowFileError` for damage."""
-    data = file.read(_LONGEST_HEADER)
+    data = file.read(_MOST_HEADERS)
     size = size_of(file)
     if data[:4] != MAGIC[: len(data)] or not data:
         raise FlowFileError(
@@ -45,7 +47,9 @@ def checked_parts(path: Path, file: BinaryIO) -> list[ExrPart]:
             "check where it came from"
         )
     try:
-        return parts_of(data)
+        with suppress(ExrCutShortError):
+            return parts_of(data)
+        return parts_of(data + file.read(_LONGEST_HEADER - len(data)))
     except ExrCutShortError as error:
         raise cut_short(path, str(error), size) from error
     except ExrDamagedError as error:
@@ -80,6 +84,30 @@ def check_sizes(path: Path, part: ExrPart, file: BinaryIO, size: int) -> None:
     rows = part.rows_in_block  # a newer compression is left to the library
     if part.tile is None and not part.is_one_of_several and rows:
         _check_blocks(path, file, part, -(-height // rows), size)
+
+
+def check_end(path: Path, part: ExrPart, file: BinaryIO, size: int) -> None:
+    """Raise unless the last block of rows is the end of the file; those between are not looked at.
+
+    Of a single part in scan lines, compressed by ZIP: the checksum at its end is not 0. Source:
+    RFC 1950, section 2.2.
+    """
+    rows = part.rows_in_block or 1
+    blocks = -(-part.data.height // rows)
+    if part.tile or part.is_one_of_several or blocks < 1 or part.table + 8 * blocks > size:
+        raise damaged(path, "its blocks of pixels are not those of a flow")
+    file.seek(part.table)
+    positions = struct.unpack(f"<{blocks}Q", file.read(8 * blocks))
+    if not part.table + 8 * blocks <= min(positions) <= max(positions) <= size - 8:
+        raise damaged(path, "its table of blocks of pixels tells of others than it has")
+    file.seek(max(positions) + 4)
+    (length,) = struct.unpack("<i", file.read(4))
+    if max(positions) + 8 + length != size:
+        raise cut_short(path, f"its last block of pixels has {length} bytes", size)
+    file.seek(size - 4)
+    unpacked = part.data.width * (part.data.height - (blocks - 1) * rows) * 4 * len(part.channels)
+    if length < unpacked and not any(file.read(4)):
+        raise damaged(path, "its last block of pixels ends in zeros")
 
 
 def _check_blocks(path: Path, file: BinaryIO, part: ExrPart, blocks: int, size: int) -> None:

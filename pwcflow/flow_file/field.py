@@ -7,6 +7,8 @@ import numpy.typing as npt
 
 Flow: TypeAlias = npt.NDArray[np.float32]
 Mask: TypeAlias = npt.NDArray[np.bool_]
+Size: TypeAlias = tuple[int, int]
+"""Height and width in pixels."""
 
 UNKNOWN_ABOVE = 1e9  # UNKNOWN_FLOW_THRESH of the Middlebury code (flowIO.h)
 

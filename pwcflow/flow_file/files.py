@@ -11,7 +11,7 @@ import numpy as np
 from pwcflow.errors import FlowFileError, OutputError, reason_of
 from pwcflow.flow_file import exr, flo5, kitti, middlebury, npy, npz, pair, pfm
 from pwcflow.flow_file.checks import Metadata, check_package
-from pwcflow.flow_file.field import Flow
+from pwcflow.flow_file.field import Flow, Size
 from pwcflow.image_file import IMAGE_SUFFIXES
 
 Direction: TypeAlias = Literal["forward", "backward"]
@@ -22,21 +22,23 @@ class _Format(NamedTuple):
     kind: str
     read: Callable[[Path, BinaryIO], Flow]
     write: Callable[[Path, Flow, Metadata], int]
+    check_written: Callable[[Path, BinaryIO, Size], None]
     read_metadata: Callable[[Path, BinaryIO], Metadata] | None = None
     package: tuple[str, str] | None = None
     """What it needs beside this package's own, and the extra that brings it."""
 
 
 _FORMATS = {
-    ".flo": _Format("Middlebury .flo", middlebury.read, middlebury.write),
-    ".png": _Format("KITTI 16-bit .png", kitti.read, kitti.write),
-    ".npy": _Format("NumPy .npy", npy.read, npy.write),
-    ".npz": _Format("NumPy .npz", npz.read, npz.write, npz.read_metadata),
-    ".pfm": _Format("three-channel .pfm", pfm.read, pfm.write),
+    ".flo": _Format("Middlebury .flo", middlebury.read, middlebury.write, middlebury.check_written),
+    ".png": _Format("KITTI 16-bit .png", kitti.read, kitti.write, kitti.check_written),
+    ".npy": _Format("NumPy .npy", npy.read, npy.write, npy.check_written),
+    ".npz": _Format("NumPy .npz", npz.read, npz.write, npz.check_written, npz.read_metadata),
+    ".pfm": _Format("three-channel .pfm", pfm.read, pfm.write, pfm.check_written),
     ".flo5": _Format(
         "Spring .flo5 (HDF5)",
         flo5.read,
         flo5.write,
+        flo5.check_written,
         flo5.read_metadata,
         (flo5.PACKAGE, flo5.EXTRA),
     ),
@@ -44,6 +46,7 @@ _FORMATS = {
         "OpenEXR motion vectors",
         exr.read,
         exr.write,
+        exr.check_written,
         exr.read_metadata,
         (exr.PACKAGE, exr.EXTRA),
     ),
@@ -109,6 +112,25 @@ def read_metadata(path: str | Path) -> Metadata:
             return {}
         with path.open("rb") as file:
             return row.read_metadata(path, file)
+
+
+def check_written(path: str | Path, size: Size) -> None:
+    """Check that a file begins and ends as `write_flow` leaves a flow of this height and width.
+
+    Its values are not read, so that thousands of files are checked in a second: this finds what was
+    cut short, and what a power cut left as zeros at the beginning, or in compressed files at the
+    end. Of an .npz only the number of pixels is checked, of an .flo5 not even that.
+
+    Raises:
+        FlowFileError: as `read_flow`, or it begins or ends otherwise, or is of another size.
+    """
+    path = Path(path)
+    with _explained(path):
+        row = _format_of(path)
+        if row is None:
+            raise FlowFileError(f"{path} is half of a pair of pictures, not a flow in one file")
+        with path.open("rb") as file:
+            row.check_written(path, file, size)
 
 
 def kind_of(path: str | Path) -> Kind:

@@ -18,18 +18,20 @@ from pwcflow.flow_file.checks import (
     Metadata,
     check_deflated,
     check_length,
+    check_size,
     cut_short,
     damaged,
     import_package,
     size_of,
 )
-from pwcflow.flow_file.field import Flow, as_flow
+from pwcflow.flow_file.field import Flow, Size, as_flow
 from pwcflow.flow_file.npy import check_is_flow
 from pwcflow.flow_file.npz import metadata_from
 
 PACKAGE, EXTRA = "h5py", "hdf5"
 _SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _SUPERBLOCK = 100  # its first bytes, the longest kind
+_NO_CHECKSUM = bytes(4)
 _GZIP_LEVEL = 5  # that of Spring
 _FLOW, _METADATA = "flow", "metadata"
 
@@ -40,6 +42,21 @@ def read(path: Path, file: BinaryIO) -> Flow:
         dataset = opened.dataset(_FLOW)
         _check_sizes(path, dataset, size_of(file))
         return as_flow(dataset[()])
+
+
+def check_written(path: Path, file: BinaryIO, size: Size) -> None:
+    """Check that the file is as long as it says, and that its last bytes are not left as zeros.
+
+    What is last is a block, packed by zlib, whose checksum at the end is not 0 (RFC 1950, section
+    2.2). Where zeros are last, which part of an index may be, the whole is read. The size is known
+    only then: to ask the library for it would take ten times as long.
+    """
+    _check_superblock(path, file)
+    file.seek(size_of(file) - len(_NO_CHECKSUM))
+    if file.read() == _NO_CHECKSUM:
+        file.seek(0)
+        height, width, _ = read(path, file).shape
+        check_size(path, (height, width), size)
 
 
 def read_metadata(path: Path, file: BinaryIO) -> Metadata:

@@ -11,8 +11,8 @@ import numpy as np
 
 from pwcflow.errors import FlowFileError, ImageError
 from pwcflow.flow_file import png
-from pwcflow.flow_file.checks import Metadata, size_of
-from pwcflow.flow_file.field import Flow, known_pixels
+from pwcflow.flow_file.checks import Metadata, check_size, size_of
+from pwcflow.flow_file.field import Flow, Size, known_pixels
 from pwcflow.image_file import read_image, write_image
 
 _SCALE = 64.0
@@ -22,13 +22,7 @@ _MAX = 65535.0
 
 def read(path: Path, file: BinaryIO) -> Flow:
     """Return the flow in steps of 1/64 px, (H, W, 2), NaN where it is not valid."""
-    header = png.header_of(path, file.read(33))
-    if header.depth != 16 or header.colour != png.RGB:
-        raise FlowFileError(
-            f"{path} is {header.kind}, not a KITTI flow (16-bit RGB), "
-            "and a picture cannot be turned back into flow; use the flow file it was made from"
-        )
-    png.check_size(path, header, size_of(file))
+    _checked_header(path, file)
     try:
         encoded = read_image(path)
     except ImageError as error:
@@ -36,6 +30,13 @@ def read(path: Path, file: BinaryIO) -> Flow:
     flow = (encoded[..., :2].astype(np.float32) - np.float32(_ZERO)) / np.float32(_SCALE)
     flow[encoded[..., 2] == 0] = np.nan
     return flow
+
+
+def check_written(path: Path, file: BinaryIO, size: Size) -> None:
+    """Check the header, and that the file has its end."""
+    header = _checked_header(path, file)
+    check_size(path, (header.height, header.width), size)
+    png.check_end(path, file, size_of(file))
 
 
 def write(path: Path, flow: Flow, _: Metadata) -> int:
@@ -49,3 +50,15 @@ def write(path: Path, flow: Flow, _: Metadata) -> int:
     encoded[..., 2] = known & fits
     write_image(path, encoded)
     return int((known & ~fits).sum())
+
+
+def _checked_header(path: Path, file: BinaryIO) -> png.PngHeader:
+    """Return the header, if the file can hold what it claims."""
+    header = png.header_of(path, file.read(33))
+    if header.depth != 16 or header.colour != png.RGB:
+        raise FlowFileError(
+            f"{path} is {header.kind}, not a KITTI flow (16-bit RGB), "
+            "and a picture cannot be turned back into flow; use the flow file it was made from"
+        )
+    png.check_size(path, header, size_of(file))
+    return header

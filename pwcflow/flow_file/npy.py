@@ -12,8 +12,8 @@ import numpy as np
 
 from pwcflow.atomic_file import replacing
 from pwcflow.errors import FlowFileError
-from pwcflow.flow_file.checks import Metadata, check_length, size_of
-from pwcflow.flow_file.field import Flow, as_flow
+from pwcflow.flow_file.checks import Metadata, check_length, check_size, size_of
+from pwcflow.flow_file.field import Flow, Size, as_flow
 
 FLOATS = ("f2", "f4", "f8")
 
@@ -64,12 +64,15 @@ def check_is_flow(path: Path, shape: tuple[int, ...], dtype: "np.dtype[Any]") ->
 
 def read(path: Path, file: BinaryIO) -> Flow:
     """Return the flow as stored, (H, W, 2); unknown pixels keep their values."""
-    header = header_of(path, file)
-    check_is_flow(path, header.shape, header.dtype)
-    claim = f"shape {header.shape} of {header.dtype}"
-    check_length(path, claim, file.tell() + header.nbytes, size_of(file))
+    header = _checked_header(path, file)
     values = np.fromfile(file, header.dtype, count=math.prod(header.shape))
     return as_flow(values.reshape(header.shape, order="F" if header.fortran_order else "C"))
+
+
+def check_written(path: Path, file: BinaryIO, size: Size) -> None:
+    """Check the header, and by it how long the file is."""
+    height, width, _ = _checked_header(path, file).shape
+    check_size(path, (height, width), size)
 
 
 def write(path: Path, flow: Flow, _: Metadata) -> int:
@@ -80,3 +83,12 @@ def write(path: Path, flow: Flow, _: Metadata) -> int:
         np.lib.format.write_array_header_1_0(file, header)
         file.write(values.data)  # numpy.save tells of a full disk, but not that it is that
     return 0
+
+
+def _checked_header(path: Path, file: BinaryIO) -> ArrayHeader:
+    """Return the header of a flow, if its values are there; leave the file at the first one."""
+    header = header_of(path, file)
+    check_is_flow(path, header.shape, header.dtype)
+    claim = f"shape {header.shape} of {header.dtype}"
+    check_length(path, claim, file.tell() + header.nbytes, size_of(file))
+    return header

@@ -6,6 +6,7 @@ Others' files need `flow` only. Source: numpy.savez_compressed; the names are ou
 import io
 import json
 import zipfile
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,7 +23,7 @@ from pwcflow.flow_file.checks import (
     damaged,
     size_of,
 )
-from pwcflow.flow_file.field import Flow, as_flow, known_pixels
+from pwcflow.flow_file.field import Flow, Size, as_flow, known_pixels
 from pwcflow.flow_file.npy import check_is_flow, header_of
 
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -43,6 +44,22 @@ def read(path: Path, file: BinaryIO) -> Flow:
         )
     flow[valid == 0] = np.nan
     return flow
+
+
+def check_written(path: Path, file: BinaryIO, size: Size) -> None:
+    """Check the file's beginning, and by the table of contents at its end how long its arrays are.
+
+    To unpack as much as tells the two sides apart would take twice as long.
+    """
+    height, width = size
+    with _open(path, file) as archive:
+        lengths = {info.filename: info.file_size for info in archive.infolist()}
+        for name, length in (
+            ("flow", _length_of((height, width, 2), "f4")),
+            ("valid", _length_of((height, width), "?")),
+        ):
+            if lengths.get(f"{name}.npy") != length:
+                raise damaged(path, f"its '{name}' is not that of {width} x {height} pixels")
 
 
 def read_metadata(path: Path, file: BinaryIO) -> Metadata:
@@ -73,6 +90,15 @@ def write(path: Path, flow: Flow, metadata: Metadata) -> int:
     with replacing(path) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
     return 0
+
+
+@cache
+def _length_of(shape: tuple[int, ...], dtype: str) -> int:
+    """Return how many bytes an array takes as .npy."""
+    array = np.broadcast_to(np.zeros((), dtype), shape)
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(stream, np.lib.format.header_data_from_array_1_0(array))
+    return stream.tell() + array.size * array.itemsize
 
 
 def _open(path: Path, file: BinaryIO) -> zipfile.ZipFile:

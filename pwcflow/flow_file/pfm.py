@@ -18,11 +18,12 @@ from pwcflow.flow_file.checks import (
     Metadata,
     check_length,
     check_sides,
+    check_size,
     cut_short,
     damaged,
     size_of,
 )
-from pwcflow.flow_file.field import Flow, as_flow
+from pwcflow.flow_file.field import Flow, Size, as_flow
 
 _LONGEST_HEADER = 128
 _HEADER = re.compile(rb"P[Ff]\s+([-+]?\d{1,11})\s+([-+]?\d{1,11})\s+([-+.\deE]{1,24})(?:\r\n|\s)")
@@ -30,6 +31,29 @@ _HEADER = re.compile(rb"P[Ff]\s+([-+]?\d{1,11})\s+([-+]?\d{1,11})\s+([-+.\deE]{1
 
 def read(path: Path, file: BinaryIO) -> Flow:
     """Return the flow as stored, (H, W, 2); unknown pixels keep their values."""
+    (height, width), dtype = _header_of(path, file)
+    values = np.fromfile(file, dtype, count=3 * width * height)
+    return as_flow(values.reshape(height, width, 3)[::-1, :, :2])
+
+
+def check_written(path: Path, file: BinaryIO, size: Size) -> None:
+    """Check the header, and by it how long the file is."""
+    check_size(path, _header_of(path, file)[0], size)
+
+
+def write(path: Path, flow: Flow, _: Metadata) -> int:
+    """Write every value as it is, little endian."""
+    height, width = flow.shape[:2]
+    pixels = np.zeros((height, width, 3), "<f4")
+    pixels[..., :2] = flow[::-1]
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        file.write(f"PF\n{width} {height}\n-1.0\n".encode())
+        file.write(pixels.data)
+    return 0
+
+
+def _header_of(path: Path, file: BinaryIO) -> tuple[Size, str]:
+    """Return the size and the type of the values, all there; leave the file at the first one."""
     start = file.read(_LONGEST_HEADER)
     size = size_of(file)
     if start[:2] == b"Pf":
@@ -55,19 +79,7 @@ def read(path: Path, file: BinaryIO) -> Flow:
     expected = header.end() + 12 * width * height
     check_length(path, f"{width} x {height} pixels", expected, size)
     file.seek(header.end())
-    values = np.fromfile(file, "<f4" if scale < 0 else ">f4", count=3 * width * height)
-    return as_flow(values.reshape(height, width, 3)[::-1, :, :2])
-
-
-def write(path: Path, flow: Flow, _: Metadata) -> int:
-    """Write every value as it is, little endian."""
-    height, width = flow.shape[:2]
-    pixels = np.zeros((height, width, 3), "<f4")
-    pixels[..., :2] = flow[::-1]
-    with replacing(path) as temporary, temporary.open("wb") as file:
-        file.write(f"PF\n{width} {height}\n-1.0\n".encode())
-        file.write(pixels.data)
-    return 0
+    return (height, width), "<f4" if scale < 0 else ">f4"
 
 
 def _number(text: bytes) -> float:

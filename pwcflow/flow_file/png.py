@@ -3,19 +3,21 @@
 Source: W3C, "Portable Network Graphics", third edition, sections 5 and 11.
 """
 
+import os
 import struct
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from pwcflow.errors import FlowFileError
-from pwcflow.flow_file.checks import check_deflated
+from pwcflow.flow_file.checks import check_deflated, damaged
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 GRAY, RGB = 0, 2
 _HEADER = struct.Struct(">8sI4sIIBB")  # signature, length, "IHDR", width, height, depth, colour
 _HEADER_END = 33
+_END = struct.pack(">I4sI", 0, b"IEND", zlib.crc32(b"IEND"))
 _CHANNELS = {GRAY: 1, RGB: 3}
 
 
@@ -49,6 +51,13 @@ def check_size(path: Path, header: PngHeader, size: int) -> None:
     row = 1 + (header.width * _CHANNELS[header.colour] * header.depth + 7) // 8
     claim = f"{header.width} x {header.height} pixels"
     check_deflated(path, claim, header.height * row, size)
+
+
+def check_end(path: Path, file: BinaryIO, size: int) -> None:
+    """Raise unless the last chunk of a file of `size` bytes is the one that ends a picture."""
+    file.seek(-min(size, len(_END)), os.SEEK_END)
+    if file.read() != _END:
+        raise damaged(path, "its last bytes are not the end of a PNG")
 
 
 def texts(data: bytes) -> Iterator[tuple[str, str]]:

@@ -105,7 +105,7 @@ def _estimate_rest(
         bar = stack.enter_context(progress_bar(pairs, progress, unit="pair", label=label))
         stack.callback(lambda: bar.update(sink.flows - bar.n))  # of the flows written last
         at_hand = FramesAtHand(frames) if sink.needs_frames else None
-        rest = at_hand.beyond() if at_hand else islice(frames, kept, None)
+        rest = at_hand.beyond() if at_hand else _behind_kept(frames, sink)
         expected = None if source.expected_frames is None else source.expected_frames - kept
         flows = stack.enter_context(closing(estimator.flows(rest, expected)))
         try:
@@ -118,7 +118,7 @@ def _estimate_rest(
         except PwcFlowError as error:
             sink.finish()
             sink.write_record(source)
-            raise VideoError(f"{error}; {sink.kept()}") from error
+            raise VideoError(f"{error}; {sink.what_is_kept()}") from error
         except KeyboardInterrupt:
             sink.finish()
             sink.write_record(source)
@@ -128,7 +128,7 @@ def _estimate_rest(
         "outcome": "done",
         "frames": sink.flows + 1,
         "flows": sink.flows,
-        "flows_kept": kept,
+        "flows_kept": sink.kept,
         **shown(earlier.outputs.viz_settings()),
         "max_flow_px": rounded(sink.scale_px),
         "width": width,
@@ -155,6 +155,11 @@ def _check_outputs(outputs: VideoOutputs, video: Path) -> None:
         check_folder(own, "flow files go into a folder", any_name=outputs.own_folders)
     if viz and viz.parent not in outputs.folders():  # which may have to be made
         check_writable(viz)
+
+
+def _behind_kept(frames: Iterator[Image], sink: VideoSink) -> Iterator[Image]:
+    """Yield the frames of the flows that are to be computed, once it is known which stay."""
+    yield from islice(frames, sink.kept, None)
 
 
 def _two_or_more(source: FrameSource) -> tuple[tuple[int, int], Iterator[Image]]:

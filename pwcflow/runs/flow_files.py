@@ -5,11 +5,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from pwcflow.errors import PwcFlowError
-from pwcflow.flow_file import FLOW_SUFFIXES, read_flow
+from pwcflow.flow_file import FLOW_SUFFIXES, check_written, read_flow
 
 DEFAULT_SUFFIX = ".flo"
-_ALIKE_LONG = (".flo", ".npy", ".pfm")
-"""Suffixes of formats whose files of one size are equally long."""
 # Up to ten million frames: two days of video. Other numbers, such as dates, are not ours to remove.
 _NUMBERED = re.compile(r"([0-9]{6}|[1-9][0-9]{6})(\.[a-z0-9]+)")
 
@@ -35,27 +33,24 @@ def numbered_flows(folder: Path, suffix: str = DEFAULT_SUFFIX) -> list[Path]:
 def usable_flows(folder: Path, height: int, width: int, suffix: str = DEFAULT_SUFFIX) -> int:
     """Return how many flow files of an earlier run are there from the first on, whole, in a size.
 
-    The first and the last one are read; those between them have to be as long, or where they are
-    compressed, not empty: files appear whole or not at all.
+    The first and the last one are read. Of those between, beginning, length and end are looked at,
+    as `check_written` does: files appear whole or not at all, but for a power cut.
     """
-    count, size = 0, None
+    size = height, width
+    count = 0
     for path in numbered_flows(folder, suffix):
         if path != flow_file(folder, count, suffix):
             break
         try:
-            if size is None:
-                if read_flow(path).shape[:2] != (height, width):
-                    break
-                size = path.stat().st_size
-            length = path.stat().st_size
-            if length == 0 or (suffix in _ALIKE_LONG and length != size):
+            check_written(path, size)
+            if count == 0 and read_flow(path).shape[:2] != size:
                 break
-        except (OSError, PwcFlowError):
+        except PwcFlowError:
             break
         count += 1
     while count:
         with suppress(PwcFlowError):
-            read_flow(flow_file(folder, count - 1, suffix))
-            return count
+            if read_flow(flow_file(folder, count - 1, suffix)).shape[:2] == size:
+                return count
         count -= 1
     return 0

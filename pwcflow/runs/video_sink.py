@@ -10,7 +10,7 @@ from types import TracebackType
 from pwcflow.color.painting import Paint, flow_to_color
 from pwcflow.color.scale import RunningScale
 from pwcflow.counted import counted
-from pwcflow.errors import OutputError, VideoError, reason_of
+from pwcflow.errors import FlowFileError, OutputError, VideoError, reason_of
 from pwcflow.flow_file import Flow, read_flow, write_flow
 from pwcflow.image_file import Image
 from pwcflow.overlap import WriteBehind, Writer
@@ -65,6 +65,7 @@ class VideoSink(AbstractContextManager["VideoSink"]):
         self.scale_px: float | None = None
         self._outputs = outputs
         self._kept = kept
+        self._size = height, width
         self._is_ready = False
         self._running_scale = RunningScale(
             outputs.max_flow or "sequence", outputs.look.color_code().smallest_scale_px
@@ -106,11 +107,26 @@ class VideoSink(AbstractContextManager["VideoSink"]):
         """How many flows, from the first on, are on disk, those of an earlier run with them."""
         return max(self._kept, self._behind.written)
 
+    @property
+    def kept(self) -> int:
+        """How many flow files of an earlier run stay; known for good after `kept_flows`."""
+        return self._kept
+
     def kept_flows(self) -> Iterator[Flow]:
-        """Yield the flows that are to be handed over although their files stay."""
+        """Yield the flows that are to be handed over although their files stay.
+
+        Only now are all of them read: from the first one on that is damaged, none stays.
+        """
         if self._outputs.viz:
             for number in range(self._kept):
-                yield read_flow(self._file(number))
+                try:
+                    flow = read_flow(self._file(number))
+                except FlowFileError:
+                    flow = None
+                if flow is None or flow.shape[:2] != self._size:
+                    self._kept = number
+                    return
+                yield flow
 
     def write(self, flow: Flow, *frames: Image) -> None:
         """Hand a flow over; the error of an earlier one may come up here, or in `finish`.
@@ -155,7 +171,7 @@ class VideoSink(AbstractContextManager["VideoSink"]):
         with nullcontext() if complete else suppress(OutputError):  # another one is on its way
             self.record.write()
 
-    def kept(self) -> str:
+    def what_is_kept(self) -> str:
         """Return what there is on disk, for the end of a sentence."""
         if self.flows == 0:
             return "nothing was written"
@@ -165,7 +181,7 @@ class VideoSink(AbstractContextManager["VideoSink"]):
         """Return what there is on disk, and what can be done with it."""
         record = self.record
         can_go_on = record and record.video["fingerprint"] and self._outputs.folder and self.flows
-        return self.kept() + ("; the same command goes on from there" if can_go_on else "")
+        return self.what_is_kept() + ("; the same command goes on from there" if can_go_on else "")
 
     def _make_ready(self) -> None:
         """Make room for the first flow: only now is anything of an earlier run removed."""

@@ -132,7 +132,9 @@ def changed(settings, output, change):
 @pytest.mark.parametrize(("before", "now"), [(0.25, 0.0), (0.25, 0.5), (0.0, 0.25)])
 def test_another_share_is_not_gone_on_with(whole, tmp_path, before, now):
     settings = changed(whole[0], tmp_path, lambda content: content["settings"].update(keep=before))
-    message = f"keeps {before:g} of its initial weights; resume it with that share, not {now:g}"
+    message = (
+        f"a run with {before:g} of its initial weights kept; resume it so, not with {now:g} of"
+    )
     with pytest.raises(WeightsError, match=message):
         train(replace(settings, keep=now), shifted_textures)
 
@@ -148,7 +150,7 @@ def test_a_checkpoint_from_before_there_was_keep_goes_on(whole, tmp_path):
     written = load_weights(settings.weights_path).state
     trained = load_weights(settings.checkpoint_path).state
     assert_between(written, trained, trained, 0.0)
-    with pytest.raises(WeightsError, match="a run that keeps 0 of its initial weights"):
+    with pytest.raises(WeightsError, match="a run with 0 of its initial weights kept"):
         train(replace(changed(whole[0], tmp_path, make_old), keep=0.25), shifted_textures)
 
 

@@ -94,6 +94,10 @@ def test_a_run_that_is_over_is_over_when_resumed(learnt):
     assert (summary.outcome, summary.step, summary.loss) == ("finished", 15, None)
 
 
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
 def assert_same_state(run, other):
     ours, theirs = (load_checkpoint(one.checkpoint_path).optimizer for one in (run, other))
     for slot, tensors in theirs.items():
@@ -161,9 +165,29 @@ def test_a_run_that_dies_in_its_first_step_goes_on(wholes, tmp_path):
     assert parts.weights_path.read_bytes() == wholes("adamw")[0].weights_path.read_bytes()
 
 
-def test_a_run_of_the_other_optimizer_is_not_resumed(learnt):
-    with pytest.raises(WeightsError, match="with the optimizer adamw; resume it with that"):
-        train(replace(learnt[0], optimizer="muon", resume=True), fixed_textures)
+@pytest.mark.parametrize(
+    ("change", "was", "now"),
+    [
+        ({"optimizer": "muon"}, "the optimizer adamw", "the optimizer muon"),
+        ({"width": 128}, "pairs of 64x64", "pairs of 64x128"),
+        ({"batch": 2}, "a batch of 1", "a batch of 2"),
+        ({"seed": 7}, "the seed 0", "the seed 7"),
+        ({"q": 0.5}, "no robust loss", "a robust loss of 0.5"),
+    ],
+)
+def test_another_run_is_not_resumed(learnt, change, was, now):
+    before = contents(learnt[0].output)
+    with pytest.raises(
+        WeightsError, match=f"of a run with {was}; resume it so, not with {now}, or"
+    ):
+        train(replace(learnt[0], resume=True, **change), fixed_textures)
+    assert contents(learnt[0].output) == before
+
+
+def test_a_longer_run_at_another_rate_is(learnt, tmp_path):
+    settings = replace(learnt[0], output=tmp_path, resume=True, steps=16, peak_lr=1e-5)
+    shutil.copy(learnt[0].checkpoint_path, settings.checkpoint_path)
+    assert train(settings, fixed_textures).step == 16
 
 
 def test_muon_lowers_the_loss_of_one_pair(tmp_path):

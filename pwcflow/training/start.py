@@ -1,6 +1,8 @@
 """What a run begins with, and what a run that was stopped goes on with."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from torch import Tensor
 
@@ -44,8 +46,7 @@ def start(settings: TrainSettings, optimizer: FlatAdamW, *, quiet: bool) -> Star
     # A run that was killed before its first checkpoint has a log, and begins once more.
     if settings.resume and (settings.checkpoint_path.exists() or not settings.log_path.exists()):
         checkpoint = load_checkpoint(settings.checkpoint_path)
-        _check_optimizer(settings, checkpoint)
-        _check_keep(settings, checkpoint)
+        _check_same(settings, checkpoint)
         optimizer.restore(checkpoint.optimizer)
         return Start(
             checkpoint.step,
@@ -62,21 +63,30 @@ def start(settings: TrainSettings, optimizer: FlatAdamW, *, quiet: bool) -> Star
     return Start(initial=weights if settings.keep else None)
 
 
-def _check_optimizer(settings: TrainSettings, checkpoint: Checkpoint) -> None:
-    """Refuse moments that mean something else to the optimizer of the settings."""
-    before = checkpoint.settings.get("optimizer", "adamw")  # the only one there was at first
-    if before != settings.optimizer:
-        raise WeightsError(
-            f"{settings.checkpoint_path} is of a run with the optimizer {before}; resume it with "
-            f"that, not {settings.optimizer}, or give it as initial weights of another run"
-        )
+def _check_same(settings: TrainSettings, checkpoint: Checkpoint) -> None:
+    """Refuse what makes another run of it: that is more likely forgotten than meant.
+
+    Its length may be another, and its rate: lower, when it has diverged.
+    """
+    now = settings.as_plain()
+    # What a checkpoint does not tell of is what runs had when there was no choice.
+    before = now | {"optimizer": "adamw", "keep": 0.0} | checkpoint.settings
+    for was, would_be in zip(_clauses(before), _clauses(now), strict=True):
+        if was != would_be:
+            raise WeightsError(
+                f"{settings.checkpoint_path} is of a run with {was}; resume it so, not with "
+                f"{would_be}, or give it as initial weights of another run"
+            )
 
 
-def _check_keep(settings: TrainSettings, checkpoint: Checkpoint) -> None:
-    """Refuse another share, which is more likely forgotten than meant."""
-    before = checkpoint.settings.get("keep", 0.0)  # runs that could keep nothing do not tell
-    if before != settings.keep:
-        raise WeightsError(
-            f"{settings.checkpoint_path} is of a run that keeps {before:g} of its initial weights; "
-            f"resume it with that share, not {settings.keep:g}"
-        )
+def _clauses(settings: Mapping[str, Any]) -> list[str]:
+    """Return what a run is to keep until its end, each in a few words."""
+    q = settings["q"]
+    return [
+        f"the optimizer {settings['optimizer']}",
+        f"{settings['keep']:g} of its initial weights kept",
+        f"pairs of {settings['height']}x{settings['width']}",
+        f"a batch of {settings['batch']}",
+        f"the seed {settings['seed']}",
+        "no robust loss" if q is None else f"a robust loss of {q:g}",
+    ]

@@ -215,10 +215,13 @@ def test_json_holds_every_size_and_batch_and_level():
     ]  # fmt: skip
     for part in summary["cost_volume"]:
         assert [row["level"] for row in part["levels"]] == [6, 5, 4, 3, 2]
+        assert [row["plain_torch_us"] for row in part["levels"]] == [None] * 5  # ours is just that
     assert (summary["device"], summary["gpu"], summary["video"]) == ("cpu", None, None)
     assert (summary["precision"], summary["weights"], summary["repeats"]) == ("fp32", "default", 2)
     numbers = numbers_in(summary)
-    assert len(numbers) > 80
+    # Two of machine and repeats; of each of 4 pairs height, width, batch, 2 times 2, 2 rates, and
+    # the process' memory; of each of 2 sizes height, width, and of 5 levels 4 and 2 times 2.
+    assert len(numbers) == 2 + 4 * (3 + 4 + 2 + 1) + 2 * (2 + 5 * (4 + 4))
     assert all(math.isfinite(number) and number > 0 for number in numbers)
 
 
@@ -231,6 +234,7 @@ def test_a_person_gets_tables_and_quiet_is_quiet():
     assert any(line.split()[:2] == ["64x64", "1"] for line in lines)
     assert "196 x 1 x 1" in result.stdout
     assert "localcorr" not in result.stdout
+    assert "plain" not in result.stdout
     assert "GPU" not in result.stdout
     quiet = invoke(*SMALL, "--quiet")
     assert (quiet.exit_code, quiet.output) == (0, "")
@@ -249,6 +253,19 @@ def test_the_stages_of_a_video_leave_nothing_behind(frames, tmp_path):
     assert all(math.isfinite(number) and number > 0 for number in numbers)
     assert list(out.iterdir()) == []
     assert len(list(frames.iterdir())) == 3
+
+
+def test_of_a_video_only_its_stages_are_measured_unless_more_is_asked_for(frames):
+    for options, sizes in [([], []), (["--batch", 2], [(436, 1024, 2)])]:
+        small = ["--device", "cpu", "--repeats", 1, "--quiet", "--json"]
+        summary = json.loads(invoke(frames, *small, *options).stdout)
+        assert [(row["height"], row["width"], row["batch"]) for row in summary["pairs"]] == sizes
+        assert len(summary["cost_volume"]) == len(sizes)
+        assert summary["video"]["frames"] == 3
+    result = invoke(frames, "--device", "cpu", "--repeats", 1)
+    assert [line.split()[0] for line in result.stdout.splitlines()[3:7]] == [
+        "stage", "decode", "network", "write",
+    ]  # fmt: skip
 
 
 def test_a_frame_that_breaks_between_the_stages_is_told_without_flows_that_are_removed(tmp_path):

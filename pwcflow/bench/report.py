@@ -30,10 +30,14 @@ def lines_of(result: BenchResult) -> list[str]:
     lines = [
         f"{where}, torch {machine['torch']}, {result.precision}, weights {result.weights}, "
         f"{counted(result.repeats, 'call')} each",
-        "",
-        "A pair of images, in ms: the network alone; the whole, from numpy images to numpy flow.",
-        *table(_PAIR_HEADER, [_pair_row(*row) for row in result.pairs]),
     ]
+    if result.pairs:
+        lines += [
+            "",
+            "A pair of images, in ms: the network alone; the whole, from numpy images to numpy "
+            "flow.",
+            *table(_PAIR_HEADER, [_pair_row(*row) for row in result.pairs]),
+        ]
     for (height, width), rows in result.volumes:
         total = sum(row.ours.p50 for row in rows)
         lines += [
@@ -86,10 +90,10 @@ def volume_summary(cost: VolumeCost) -> dict[str, Any]:
         "height": cost.height,
         "width": cost.width,
         "ours_us": asdict(cost.ours),
-        "plain_torch_us": asdict(cost.plain),
+        "plain_torch_us": cost.plain and asdict(cost.plain),
         "localcorr_us": cost.localcorr and asdict(cost.localcorr),
         "ours_backward_us": asdict(cost.ours_backward),
-        "plain_torch_backward_us": asdict(cost.plain_backward),
+        "plain_torch_backward_us": cost.plain_backward and asdict(cost.plain_backward),
     }
 
 
@@ -151,10 +155,10 @@ def _volume_row(cost: VolumeCost) -> tuple[str, ...]:
         str(cost.level),
         f"{cost.channels} x {cost.height} x {cost.width}",
         *_figures(cost.ours),
-        figure(cost.plain.p50),
-        figure(cost.localcorr.p50 if cost.localcorr else None),
+        _median(cost.plain),
+        _median(cost.localcorr),
         *_figures(cost.ours_backward),
-        figure(cost.plain_backward.p50),
+        _median(cost.plain_backward),
     )
 
 
@@ -177,3 +181,7 @@ def _stage_row(name: str, stage: Stage) -> tuple[str, ...]:
 
 def _figures(times: Times) -> tuple[str, str]:
     return figure(times.p50), figure(times.p95)
+
+
+def _median(times: Times | None) -> str:
+    return figure(times.p50 if times else None)

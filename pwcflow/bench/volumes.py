@@ -17,17 +17,20 @@ Volume = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True)
 class VolumeCost:
-    """What the cost volume of one level takes, in microseconds; None was not measured."""
+    """What the cost volume of one level takes, in microseconds; None was not measured.
+
+    On a CPU ours is plain PyTorch, which is not measured twice.
+    """
 
     level: int
     channels: int
     height: int
     width: int
     ours: Times
-    plain: Times
+    plain: Times | None
     localcorr: Times | None
     ours_backward: Times
-    plain_backward: Times
+    plain_backward: Times | None
 
 
 def measure_volume(
@@ -49,6 +52,9 @@ def measure_volume(
         with torch.inference_mode():
             return time_launches(call, device, repeats)
 
+    def plain(call: Call) -> Times | None:
+        return timed(call) if device.type == "cuda" else None
+
     theirs = localcorr_volume(device)
     return VolumeCost(
         level,
@@ -56,10 +62,10 @@ def measure_volume(
         h,
         w,
         ours=timed(lambda: cost_volume(first, second)),
-        plain=timed(lambda: reference.cost_volume(first, second)),
+        plain=plain(lambda: reference.cost_volume(first, second)),
         localcorr=theirs and timed(lambda: theirs(first, second)),
         ours_backward=timed(lambda: backward(grad, first, second)),
-        plain_backward=timed(lambda: reference.cost_volume_backward(grad, first, second)),
+        plain_backward=plain(lambda: reference.cost_volume_backward(grad, first, second)),
     )
 
 

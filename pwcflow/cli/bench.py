@@ -46,7 +46,9 @@ def bench(
     size: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="HxW", help="Height and width of the images; repeatable.  [default: 436x1024]"
+            metavar="HxW",
+            help="Height and width of the images; repeatable.  "
+            "[default: 436x1024; none with VIDEO]",
         ),
     ] = None,
     batch: Annotated[
@@ -70,14 +72,16 @@ def bench(
     """Measure how fast this machine is.
 
     Times are medians (p50) and 95th percentiles (p95), on images of random texture, by size and
-    batch; then those of the cost volume at each level, beside plain PyTorch and the package
-    localcorr where it is installed. Of a VIDEO, reading, the network and writing are measured
-    alone, then all together, to see which one bounds; all its frames are read and their flows
-    written, so a few seconds of it are best.
+    batch; then those of the cost volume at each level, on a GPU beside plain PyTorch, which is what
+    a CPU runs, and beside the package localcorr where it is installed.
+
+    Of a VIDEO, reading, the network and writing are measured alone, then all together, to see which
+    one bounds; all its frames are read and their flows written, so a few seconds of it are best.
     """
     if output and not video:
         raise typer.BadParameter("--output is for the flows of a video; give VIDEO too")
-    sizes = [height_by_width(text, "436x1024") for text in size or ["436x1024"]]
+    unasked = [] if video and not batch else ["436x1024"]
+    sizes = [height_by_width(text, "436x1024") for text in size or unasked]
     with friendly_errors(quiet):
         import_torch()
         from pwcflow.bench.report import lines_of, summary_of

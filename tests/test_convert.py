@@ -9,7 +9,11 @@ import pytest
 
 from pwcflow.errors import FlowFileError, OutputError
 from pwcflow.flow_file import read_flow, read_metadata, write_flow
+from pwcflow.image_file import write_image
+from pwcflow.pipeline import estimate_video
 from pwcflow.pipeline.convert import FORMATS, convert_file, convert_folder
+from pwcflow.runs.video_outputs import VideoOutputs
+from tests.fake_estimator import FakeEstimator
 
 PACKAGES = {"flo5": "h5py", "exr": "OpenEXR"}
 HERE = [name for name in FORMATS if name not in PACKAGES or find_spec(PACKAGES[name])]
@@ -46,6 +50,21 @@ def test_what_a_file_tells_of_itself_goes_along(tmp_path):
     write_flow(tmp_path / "a.npz", some_flow(), metadata={"weights": "default"})
     convert_file(tmp_path / "a.npz", tmp_path / "b.npz")
     assert read_metadata(tmp_path / "b.npz") == {"weights": "default"}
+
+
+def test_what_the_record_of_a_run_tells_of_a_flow_goes_along(tmp_path):
+    for number in range(3):
+        write_image(tmp_path / f"{number}.png", np.full((32, 32, 3), 9 * number, np.uint8))
+    flows, other = tmp_path / "flows", tmp_path / "other"
+    estimate_video(FakeEstimator, tmp_path, VideoOutputs(folder=flows))
+    write_flow(flows / "000002.flo", some_flow())  # which the run did not make
+    convert_folder(flows, other, "npz")
+    told = [read_metadata(other / f"00000{number}.npz") for number in range(3)]
+    assert [facts.get("frames") for facts in told] == [[0, 1], [1, 2], None]
+    assert told[0]["weights"] == {"name": "fake", "sha256": "0" * 64}
+    assert told[2] == {}
+    convert_file(flows / "000001.flo", tmp_path / "one.npz")
+    assert read_metadata(tmp_path / "one.npz") == told[1]
 
 
 def test_a_pair_of_pictures_keeps_its_bound_on_the_way_there_and_back(tmp_path):

@@ -1,5 +1,6 @@
 """Flow files from one format into another: needs no torch."""
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from pwcflow.flow_file import (
 from pwcflow.outputs import check_folder, check_nothing_lost, make_folder
 from pwcflow.pipeline.flow_tree import flow_files_below
 from pwcflow.progress import progress_bar
+from pwcflow.runs.provenance import ReadRecord, provenance_of_flow, read_record
 
 _PAIRS = {"jpg": ".jpg", "png8": ".png"}
 
@@ -35,6 +37,9 @@ def convert_file(
     overwrite: bool = False,
 ) -> dict[str, Any]:
     """Write the flow of one file in the format of another.
+
+    What the file tells of itself goes along where the new format can hold it, or else what the
+    record of a run beside it tells of it.
 
     Args:
         source: the flow file, or the u half of a pair of 8-bit pictures.
@@ -63,7 +68,7 @@ def convert_file(
     _check_files({output: source}, as_pair, overwrite)
     for path in _written(output, as_pair):
         check_writable(path)
-    lost = _convert(source, output, bound, as_pair, direction)
+    lost = _convert(source, output, bound, as_pair, direction, read_record)
     return _summary(source, output, 1, lost)
 
 
@@ -111,11 +116,12 @@ def convert_folder(
     _check_files(sources, as_pair, overwrite)
     check_folder(output, f"{folder} is a folder, so its flows go into a folder")
     lost = done = 0
+    read = lru_cache(maxsize=1)(read_record)  # it is as long as its folder has flows
     try:
         with progress_bar(len(sources), progress, unit="file") as bar:
             for path, source in sources.items():
                 make_folder(path.parent)
-                lost += _convert(source, path, bound, as_pair, direction, of_folder=True)
+                lost += _convert(source, path, bound, as_pair, direction, read, of_folder=True)
                 done += 1
                 bar.update()
     except KeyboardInterrupt:
@@ -129,6 +135,7 @@ def _convert(
     bound: float | None,
     as_pair: bool,
     direction: Direction,
+    read: ReadRecord,
     *,
     of_folder: bool = False,
 ) -> int:
@@ -136,7 +143,7 @@ def _convert(
     try:
         needs_bound = pair.holds_half(source) and not (as_pair and kind_of(source).bound)
         flow = read_flow(source, bound=bound if needs_bound else None, direction=direction)
-        metadata = read_metadata(source)
+        metadata = read_metadata(source) or provenance_of_flow(source, read)
         has_both = output.suffix.lower() == ".exr" and "backward" in kind_of(source).directions
         backward = read_flow(source, direction="backward") if has_both else None
     except FlowFileError as error:

@@ -1,4 +1,4 @@
-"""Computed surfaces in plain PyTorch: what `pattern` in render.cu computes, with the same names.
+"""Computed surfaces in plain PyTorch: what `pattern` in pattern.cuh computes, with the same names.
 
 Coordinates are in wavelengths of the surface, (N, H, W); a seed is (N, 1, 1), int64 below 2^32.
 """

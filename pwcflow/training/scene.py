@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 WAVES = 4
 HARMONICS = 6
 
-# The order and the sizes are those of `struct Layer` in render.cu: four bytes each, no gaps.
+# The order and the sizes are those of `struct Layer` in scene.cuh: four bytes each, no gaps.
 LAYER = np.dtype(
     [
         ("motion", "f4", 9),  # homography, frame 1 -> frame 2, row by row
@@ -52,7 +52,7 @@ SURFACES = (
     *("gradient", "stripes", "checks", "noise", "particles", "cells", "text"),
 )
 
-# `struct Optics` in render.cu: what happens between the scene and the two images.
+# `struct Optics` in scene.cuh: what happens between the scene and the two images.
 OPTICS = np.dtype(
     [
         ("shutter", "f4"),  # length of the motion blur over the flow

@@ -114,14 +114,11 @@ def convolve_floats(
     launch_convolution(kernels, tiling_for(out), x, weight, bias, out, geometry, slope)
 
 
-@cache
 def has_fast_floats(device: torch.device) -> bool:
     """Return whether `convolve_floats` has a kernel for a GPU that is faster than cuDNN's there.
 
     Compiles it on the first call, which must not happen inside a CUDA-graph capture.
     """
-    if torch.cuda.get_device_capability(device) not in CAPABILITIES:
-        return False
     return load_convolutions(device) is not None
 
 
@@ -171,8 +168,11 @@ def launch_convolution(
     )
 
 
+@cache  # asked for before every launch
 def load_convolutions(device: torch.device) -> Kernels | None:
-    """Return the kernels by name, or None where they cannot run."""
+    """Return the kernels by name, or None where they cannot run or are not faster than cuDNN's."""
+    if torch.cuda.get_device_capability(device) not in CAPABILITIES:
+        return None
     return load_kernels("pwcflow.ops", FILE, tuple(tiled_kernels()), device.index)
 
 
@@ -206,8 +206,6 @@ def _kernels(x: Tensor, weight: Tensor, bias: Tensor, out: Tensor) -> Kernels | 
     """Return the kernels by name where they take the tensors; else None."""
     k, _, *window = weight.shape
     if not x.is_cuda or not out.numel() or (*window,) != WINDOW or k % OUTPUTS_ALIGNMENT:
-        return None
-    if not has_fast_floats(x.device):
         return None
     evenly = all(pixel_pitch(tensor) is not None for tensor in (x, out))
     packed = all(pack_width(tensor) > 1 for tensor in (x, weight, out))

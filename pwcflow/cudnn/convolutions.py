@@ -63,7 +63,7 @@ def convolve(
         added = Layout(bias.dtype, (1, len(bias), 1, 1), (len(bias), 1, len(bias), len(bias)))
         layouts += (added,)
     request = Request(
-        key=("forward", x.device, *layouts, geometry, slope),
+        key=(x.device, *layouts, geometry, slope),
         device=x.device,
         operations=partial(operations.forward, of_x, of_weight, added, of_out, geometry, slope),
         names=(*_NAMES, BIAS)[: len(tensors)],

@@ -5,8 +5,11 @@ import sys
 from importlib.resources import files
 
 import pytest
+import torch
 
 from pwcflow.cuda_kernels import kernel_source
+from pwcflow.ops import cost_volume_cuda
+from pwcflow.ops.dtypes import SCALAR_TYPES
 
 SOURCES = [
     (package, path.name)
@@ -22,6 +25,18 @@ def test_no_file_of_ours_is_left_for_the_compiler_to_find(package, file):
     assert '#include "' not in source
     if '#include "tensor.cuh"' in files(package).joinpath(file).read_text(encoding="utf-8"):
         assert "#include <cuda_fp16.h>" in source
+
+
+@pytest.mark.parametrize("tensor_cores", [False, True])
+@pytest.mark.parametrize("dtype", SCALAR_TYPES, ids=str)
+def test_kernels_of_the_cost_volume_are_looked_for_in_the_files_that_hold_them(dtype, tensor_cores):
+    symbols = cost_volume_cuda._symbols(dtype, tensor_cores)
+    more = {torch.float16: 2, torch.bfloat16: 2, torch.float32: 1, torch.float64: 0}
+    assert len(symbols) == 1 + (more[dtype] if tensor_cores else 0)  # one for doubles and old GPUs
+    for file, by_name in symbols.items():
+        source = kernel_source("pwcflow.ops", file)
+        for symbol in by_name.values():
+            assert f"__global__ void {symbol.split('<')[0]}(" in source
 
 
 def test_what_is_included_stands_where_it_is_included():

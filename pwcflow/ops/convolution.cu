@@ -59,6 +59,19 @@ struct Term {
     __device__ int channel() const { return block + offset; }
 };
 
+// sums += a b, of fragments of matrices of floats as TF32 sees them. In turns over all the sums, so
+// that none waits for its own product before.
+template <int STRIPS, int FRAGMENTS>
+__device__ __forceinline__ void add_products(float (&sums)[STRIPS][FRAGMENTS][4],
+                                             const unsigned (&a)[STRIPS][4],
+                                             const unsigned (&b)[FRAGMENTS][2]) {
+#pragma unroll
+    for (int m = 0; m < STRIPS; ++m) {
+#pragma unroll
+        for (int f = 0; f < FRAGMENTS; ++f) multiply_add<float>(sums[m][f], a[m], b[f][0], b[f][1]);
+    }
+}
+
 // out (N, out_height, out_width, outputs) = LeakyReLU(sums + bias), of x (N, height, width, channels)
 // and weight (outputs, 3, 3, channels). `channels` are a multiple of 4, `outputs` of 8; from pixel to
 // pixel it is `x_pitch` and `out_pitch` elements, multiples of 4 and of 2. x and weight begin at
@@ -181,29 +194,10 @@ __global__ void convolution(const float* __restrict__ x, const float* __restrict
                     split_float(bits[j], b[f + j / 2][j % 2], b_rest[f + j / 2][j % 2]);
                 }
             }
-            // In turns over all the sums, so that none waits for its own product before; small ones
-            // first.
-#pragma unroll
-            for (int m = 0; m < STRIPS; ++m) {
-#pragma unroll
-                for (int f = 0; f < FRAGMENTS; ++f) {
-                    multiply_add_tf32(partial[m][f], a_rest[m], b[f][0], b[f][1]);
-                }
-            }
-#pragma unroll
-            for (int m = 0; m < STRIPS; ++m) {
-#pragma unroll
-                for (int f = 0; f < FRAGMENTS; ++f) {
-                    multiply_add_tf32(partial[m][f], a[m], b_rest[f][0], b_rest[f][1]);
-                }
-            }
-#pragma unroll
-            for (int m = 0; m < STRIPS; ++m) {
-#pragma unroll
-                for (int f = 0; f < FRAGMENTS; ++f) {
-                    multiply_add_tf32(partial[m][f], a[m], b[f][0], b[f][1]);
-                }
-            }
+            // Small products first.
+            add_products(partial, a_rest, b);
+            add_products(partial, a, b_rest);
+            add_products(partial, a, b);
         }
 #pragma unroll
         for (int m = 0; m < STRIPS; ++m) {

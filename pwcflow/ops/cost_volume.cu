@@ -1,5 +1,5 @@
 // The cost volume of PWC-Net and its gradients, by kernels that compute anything anywhere; those of
-// cost_volume_tensor_cores.cu are faster where they run.
+// cost_volume_strips.cu and cost_volume_gradients.cu are faster where they run.
 //
 // Needs CUDA 11.2 or newer: C++17, __half and __nv_bfloat16. Every size is an argument, every offset
 // into a tensor is 64-bit, and every kernel runs on a one-dimensional grid, whose limit is 2^31 - 1

@@ -82,7 +82,8 @@ TILINGS = {
 """By whether channels are loaded in packs and fit one load: tilings, from how many strips on."""
 
 ANYWHERE_FILE = "cost_volume.cu"
-TENSOR_CORES_FILE = "cost_volume_tensor_cores.cu"
+STRIPS_FILE = "cost_volume_strips.cu"
+GRADIENTS_FILE = "cost_volume_gradients.cu"
 
 ANYWHERE = (
     "rearrange",
@@ -121,12 +122,10 @@ def _symbols(dtype: torch.dtype, tensor_cores: bool) -> dict[str, dict[str, str]
             for kind, tilings in TILINGS.items()
             for tiling in tilings.values()
         ]
-        symbols = {name: name.replace("<", f"<{scalar}, ") for name in strips}
-        if dtype.itemsize == 2:
-            for rows, channels in HALVES_GRADIENT_TILES.values():
-                name = _halves_gradients(rows, channels)
-                symbols[name] = name.replace("<", f"<{scalar}, ")
-        files[TENSOR_CORES_FILE] = symbols
+        gradients = [_halves_gradients(*tile) for tile in HALVES_GRADIENT_TILES.values()]
+        names = {STRIPS_FILE: strips} | ({GRADIENTS_FILE: gradients} if dtype.itemsize == 2 else {})
+        for file, tiled in names.items():
+            files[file] = {name: name.replace("<", f"<{scalar}, ") for name in tiled}
     return files
 
 

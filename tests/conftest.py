@@ -4,10 +4,14 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.fake_estimator import FakeEstimator
+
+if TYPE_CHECKING:
+    from tests.chromium import Chromium
 
 SHARED = Path(__file__).parents[1].parent / "shared"
 
@@ -87,3 +91,12 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Chromium"]:
+    """Return a browser without a window, for tests that need Chromium."""
+    from tests.chromium import Chromium
+
+    with Chromium(tmp_path_factory.mktemp("profile")) as chromium:
+        yield chromium

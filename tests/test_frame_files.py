@@ -1,4 +1,4 @@
-"""Frames that are images: patterns, pages and animations."""
+"""Frames that are images: folders, patterns, pages and animations."""
 
 import re
 
@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 import pytest
 
-from pwcflow.errors import PwcFlowError, VideoError
+from pwcflow.errors import ImageError, PwcFlowError, VideoError
 from pwcflow.frame_selection import FrameSelection
 from pwcflow.video import open_frames
 from tests.video_samples import HEIGHT, WIDTH, index_of, picture
@@ -137,3 +137,49 @@ def test_a_webp_that_ends_before_its_flags_is_told(tmp_path, length):
     path.write_bytes(b"RIFF\x20\0\0\0WEBPVP8X\x0a\0\0\0"[:length])
     with pytest.raises(PwcFlowError, match=r"a still image|cut short|damaged"):
         open_frames(path)
+
+
+def test_folder_is_read_in_natural_order_without_its_other_files(tmp_path):
+    for index in (10, 2, 1, 33):
+        cv2.imwrite(str(tmp_path / f"frame{index}.png"), picture(index))
+    cv2.imwrite(str(tmp_path / "frame4.BMP"), picture(4))
+    (tmp_path / "notes.txt").write_text("not a frame")
+    (tmp_path / "._frame1.png").write_bytes(b"left by a Mac")
+    (tmp_path / "frame3.png").mkdir()
+    with open_frames(tmp_path) as frames:
+        assert frames.fps is None
+        assert frames.expected_frames == 5
+        assert [index_of(frame) for frame in frames] == [1, 2, 4, 10, 33]
+
+
+def test_folder_of_16_bit_images_keeps_its_bits(tmp_path):
+    for index in range(2):
+        cv2.imwrite(str(tmp_path / f"{index}.png"), np.full((8, 9, 3), 1000 + index, np.uint16))
+    with open_frames(tmp_path) as frames:
+        assert [(frame.dtype, int(frame.max())) for frame in frames] == [
+            (np.uint16, 1000),
+            (np.uint16, 1001),
+        ]
+
+
+def test_folder_without_images_is_refused(tmp_path):
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(VideoError, match=r"holds no images; .*\.png"):
+        open_frames(tmp_path)
+
+
+def test_frame_of_another_size_in_a_folder_is_named_with_both_sizes(tmp_path):
+    cv2.imwrite(str(tmp_path / "1.png"), picture(1))
+    cv2.imwrite(str(tmp_path / "2.png"), picture(2, width=50, height=40))
+    with open_frames(tmp_path) as source, pytest.raises(VideoError) as caught:
+        frames = iter(source)
+        assert index_of(next(frames)) == 1
+        next(frames)
+    assert all(text in str(caught.value) for text in ("2.png", "50 x 40", f"{WIDTH} x {HEIGHT}"))
+
+
+def test_damaged_image_in_a_folder_is_named(tmp_path):
+    cv2.imwrite(str(tmp_path / "1.png"), picture(1))
+    (tmp_path / "2.png").touch()
+    with open_frames(tmp_path) as frames, pytest.raises(ImageError, match=r"2\.png"):
+        list(frames)

@@ -169,3 +169,16 @@ def test_frames_are_written_while_images_are_read(tmp_path):
             np.testing.assert_array_equal(read_image(tmp_path / "a.png"), IMAGE)
         thread.join(SECONDS)
     assert count_frames(tmp_path / "a.mp4") == 50
+
+
+def test_quiet_codecs_puts_the_settings_back(monkeypatch):
+    logging = getattr(cv2.utils, "logging", cv2)
+    level = logging.getLogLevel()
+    with quiet_codecs():
+        assert logging.getLogLevel() == 0
+    assert logging.getLogLevel() == level
+    assert "OPENCV_FFMPEG_LOGLEVEL" not in os.environ
+    monkeypatch.setenv("OPENCV_FFMPEG_LOGLEVEL", "32")
+    with quiet_codecs():
+        assert logging.getLogLevel() == level
+        assert os.environ["OPENCV_FFMPEG_LOGLEVEL"] == "32"

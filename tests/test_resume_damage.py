@@ -10,7 +10,7 @@ from pwcflow.errors import OutputError, PwcFlowError
 from pwcflow.flow_file import read_flow, write_flow
 from pwcflow.visualization import Look
 from tests.flow_samples import HERE
-from tests.test_resume import contents, damage, frames_folder, run
+from tests.repeated_runs import contents, damage, frames_folder, run
 
 
 def zeroed(path):

@@ -22,7 +22,7 @@ def first_lost_frame(path: Path, frames: int, last: float, expected: int | None)
     duration x rate, where the duration may be that of the sound; for MP4 it is the sample table's,
     which also counts what an edit list hides, both fields of an interlaced frame and empty
     samples. Hence these rules, which the cut videos, tails of zeros and edit lists of
-    tests/test_video.py hold:
+    tests/test_video_cut.py hold:
 
     - MP4, MOV: fewer frames than samples, and either a box reaches past the end of the file or
       the last frame is over well before the track is (its edit list's end, if it has one).

@@ -1,6 +1,5 @@
 """The command `info`."""
 
-from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Annotated
@@ -39,9 +38,9 @@ def info(
     with friendly_errors(quiet):
         from pwcflow.pipeline.flow_tree import flow_files_below
         from pwcflow.pipeline.info import describe, sentence_of
-        from pwcflow.runs.provenance import read_record
+        from pwcflow.runs.provenance import remembering_record
 
-        read = lru_cache(maxsize=1)(read_record)  # it is as long as its folder has flows
+        read = remembering_record()
         below = ([name] if not name.is_dir() else flow_files_below(name) for name in files)
         described = []
         for file in chain.from_iterable(below):

@@ -1,6 +1,5 @@
 """Flow files from one format into another: needs no torch."""
 
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,12 @@ from pwcflow.flow_file import (
 from pwcflow.outputs import check_folder, check_nothing_lost, make_folder
 from pwcflow.pipeline.flow_tree import flow_files_below
 from pwcflow.progress import progress_bar
-from pwcflow.runs.provenance import ReadRecord, provenance_of_flow, read_record
+from pwcflow.runs.provenance import (
+    ReadRecord,
+    provenance_of_flow,
+    read_record,
+    remembering_record,
+)
 
 _PAIRS = {"jpg": ".jpg", "png8": ".png"}
 
@@ -116,7 +120,7 @@ def convert_folder(
     _check_files(sources, as_pair, overwrite)
     check_folder(output, f"{folder} is a folder, so its flows go into a folder")
     lost = done = 0
-    read = lru_cache(maxsize=1)(read_record)  # it is as long as its folder has flows
+    read = remembering_record()
     try:
         with progress_bar(len(sources), progress, unit="file") as bar:
             for path, source in sources.items():

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -128,7 +129,12 @@ def recorded_suffix(record: Record | None) -> str:
 
 
 ReadRecord: TypeAlias = Callable[[Path], Record | None]
-"""`read_record`, or what keeps the record that it returned."""
+"""`read_record`, or what `remembering_record` returns."""
+
+
+def remembering_record() -> ReadRecord:
+    """Return a `read_record` that keeps the last one: it is as long as its folder has flows."""
+    return lru_cache(maxsize=1)(read_record)
 
 
 def provenance_of_flow(path: Path, read: ReadRecord = read_record) -> dict[str, Any]:

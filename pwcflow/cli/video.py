@@ -161,7 +161,7 @@ def video(
 ) -> None:
     """Write the flow from frame to frame of a video, or of many.
 
-    N frames give N - 1 flows, each named by the number of its first frame: 000000.flo and so on.
+    N frames give N - 1 flows, numbered from 0 wherever --start begins: 000000.flo and so on.
 
     A folder that holds images is one video, of frames. In any other, videos and folders of frames
     are looked for, at any depth. Each of many videos has its own folder in OUT: what is found as

@@ -42,8 +42,8 @@ def estimate_video(
     """Write the flow between each two consecutive frames of a video.
 
     Frames are read, encoded once and forgotten one after the other: memory does not grow with the
-    length. Threads read a few frames ahead of the network and write its flows behind it. Each flow
-    file is named by the number of its pair's first frame, from 0.
+    length. Threads read a few frames ahead of the network and write its flows behind it. Flow
+    files are numbered from 0, whichever frames are taken.
 
     A folder with flow files of the same input, weights and precision is gone on with: nothing is
     done when it is complete, and flows that are there are not computed again. A colour video is

@@ -160,6 +160,7 @@ def test_a_highlight_adds_a_soft_blob_and_a_shadow_takes_a_share_each_where_it_i
     scenes.layers["radius"][:, 1:] = 0
     back = scenes.layers[:, 0]
     back["surface"], back["colours"] = SURFACES.index("stripes"), 0.4  # gray all over
+    back["gain"] = 1
     neutral = scenes.optics
     for field in ("shutter", "defocus", "fog", "gray", "noise", "brightness", "quantum", "light"):
         neutral[field] = 0

@@ -10,7 +10,7 @@ from pwcflow.training.camera import depths_inverse, plane_motions, random_backs,
 from pwcflow.training.motions import moved
 from pwcflow.training.objects import place_objects
 from pwcflow.training.sampling import sample_scenes
-from pwcflow.training.scene import HARMONICS, SHAPES, SceneSettings
+from pwcflow.training.scene import HARMONICS, SHAPES, SURFACES, SceneSettings
 
 SETTINGS = SceneSettings()
 CORNERS = np.array([(x, y) for x in (-256, 256) for y in (-192, 192)], float)
@@ -213,8 +213,31 @@ def test_the_motion_that_is_asked_for_is_that_of_any_size():
     assert (settings.typical_motion, settings.largest_motion) == (15, 45)
 
 
-def test_without_photographs_all_surfaces_are_computed():
-    shares = [
-        SceneSettings.of_size(384, 512, photographs=some).procedural for some in (True, False)
-    ]
-    assert shares == [0.2, 1]
+def test_fewer_backgrounds_than_objects_are_computed_but_all_without_photographs():
+    for photographs, of_backgrounds, of_objects in ((True, 0.08, 0.2), (False, 1, 1)):
+        settings = SceneSettings.of_size(384, 512, photographs=photographs)
+        settings = dataclasses.replace(settings, attached=0.0)
+        rng = np.random.default_rng(0)
+        layers = sample_scenes(rng, 1500, 5, 0, (640, 896), settings).layers
+        computed = layers["surface"] != SURFACES.index("photo")
+        assert computed[:, 0].mean() == pytest.approx(of_backgrounds, abs=0.02)
+        assert computed[:, 1:].mean() == pytest.approx(of_objects, abs=0.02)
+
+
+def test_objects_are_cut_outs_in_the_share_asked_for_and_never_without_any():
+    settings = dataclasses.replace(SETTINGS, attached=0.0, cut_outs=0.7)
+    for sprites, share in ((7, 0.7), (0, 0.0)):
+        rng = np.random.default_rng(0)
+        objects = sample_scenes(rng, 500, 5, sprites, (640, 896), settings).layers[:, 1:]
+        cut_out = objects["shape"] == SHAPES.index("sprite")
+        assert cut_out.mean() == pytest.approx(share, abs=0.02)
+
+
+def test_objects_are_as_large_in_proportion_at_any_size():
+    medians = []
+    for height, width in ((128, 128), (384, 512), (448, 768)):
+        radius = sample(400, height=height, width=width, attached=0.0).layers["radius"][:, 1:]
+        medians.append(np.median(radius[radius > 0]) / np.sqrt(height * width))
+    assert medians == pytest.approx([medians[0]] * 3, rel=1e-5)
+    # Of the large ones, 0.8 of all, it is sqrt(0.06 * 0.5) = 0.17; small and thin ones lower it.
+    assert 0.08 < medians[0] < 0.17

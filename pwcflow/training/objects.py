@@ -34,8 +34,10 @@ def place_objects(rng: Rng, backs: Array, present: Array, s: SceneSettings) -> P
         s: what scenes are like.
     """
     count = present.shape
-    radius = np.where(
-        happens(rng, 0.8, count), log_uniform(rng, 14, 200, count), log_uniform(rng, 5, 30, count)
+    radius = np.sqrt(s.height * s.width) * np.where(
+        happens(rng, 0.8, count),
+        log_uniform(rng, 0.06, 0.5, count),
+        log_uniform(rng, 0.012, 0.07, count),
     )
     aspect = np.where(
         happens(rng, 0.25, count),
@@ -68,6 +70,7 @@ def shape_objects(
     places: Places,
     sprites: int,
     photo_size: tuple[int, int],
+    s: SceneSettings,
 ) -> None:
     """Fill outlines and texture maps of the objects `layers` (N, L) of LAYER.
 
@@ -77,13 +80,16 @@ def shape_objects(
         places: where they are.
         sprites: number of cut-outs to choose from; 0 for none.
         photo_size: height and width of the photographs.
+        s: what scenes are like.
     """
     count = layers.shape
     turn = rng.random(count) * 2 * np.pi
     layers["pose"] = np.stack(
         (places.centre[..., 0], places.centre[..., 1], np.cos(turn), np.sin(turn)), -1
     )
-    layers["shape"] = rng.integers(1, len(SHAPES) if sprites else len(SHAPES) - 1, count)
+    layers["shape"] = rng.integers(1, SHAPES.index("sprite"), count)
+    if sprites:
+        layers["shape"][happens(rng, s.cut_outs, count)] = SHAPES.index("sprite")
     layers["radius"] = places.radius
     layers["aspect"] = places.aspect
     layers["softness"] = np.where(
@@ -103,9 +109,9 @@ def shape_objects(
     layers["texture"] = affine(offset, rng.random(count) * 2 * np.pi, scale, scale)
     if sprites:
         layers["sprite"] = rng.integers(0, sprites, count)
-        own_colours = (layers["shape"] == SHAPES.index("sprite")) & happens(rng, 0.6, count)
+        own_colours = (layers["shape"] == SHAPES.index("sprite")) & happens(rng, 0.8, count)
         layers["surface"][own_colours] = SURFACES.index("sprite")
-    layers["gain"] = np.clip(1 + 0.25 * rng.normal(size=(*count, 3)), 0.4, 1.8)
+    layers["gain"] = np.clip(1 + 0.35 * rng.normal(size=(*count, 3)), 0.3, 1.9)
     # Some are nearly black: what they cover must not be taken for what moves with them.
     dark = happens(rng, 0.15, count)
     layers["gain"] *= np.where(dark, log_uniform(rng, 0.04, 0.5, count), 1)[..., None]

@@ -26,7 +26,7 @@ def random_optics(rng: Rng, count: int, s: SceneSettings) -> Array:
     changes = sometimes(0.4)[:, None]
     light[:, 1, :, 2] += rng.normal(size=(count, 3)) * 0.3 * changes
     light[:, 1, :, 3] += rng.normal(size=(count, 3)) * 0.04 * changes
-    optics["fog"] = sometimes(0.15) * rng.random(count) * 0.6
+    optics["fog"] = sometimes(0.1) * rng.random(count) * 0.6
     optics["fog_colour"] = rng.random((count, 3))
     differs = sometimes(0.3)[:, None]
     shared = np.exp(rng.normal(size=(count, 1, 3)) * 0.12)
@@ -37,17 +37,17 @@ def random_optics(rng: Rng, count: int, s: SceneSettings) -> Array:
         optics[field] = np.exp(rng.normal(size=(count, 1)) * spread)
         optics[field][:, 1:] *= np.exp(rng.normal(size=(count, 1)) * change * differs)
     # Some scenes are nearly dark, or nearly without contrast.
-    optics["gain"] *= np.where(sometimes(0.15), log_uniform(rng, 0.03, 0.6, count), 1)[
+    optics["gain"] *= np.where(sometimes(0.15), log_uniform(rng, 0.06, 0.6, count), 1)[
         :, None, None
     ]
-    optics["contrast"] *= np.where(sometimes(0.08), log_uniform(rng, 0.02, 0.5, count), 1)[:, None]
+    optics["contrast"] *= np.where(sometimes(0.05), log_uniform(rng, 0.02, 0.5, count), 1)[:, None]
     optics["brightness"] = rng.normal(size=(count, 1)) * 0.1
     optics["brightness"][:, 1:] += rng.normal(size=(count, 1)) * 0.03 * differs
     optics["gray"] = sometimes(0.08)
-    optics["noise"] = sometimes(0.5) * rng.random(count) * 0.03
+    optics["noise"] = sometimes(0.4) * rng.random(count) * 0.03
     optics["seed"] = rng.integers(0, 2**32, count, dtype=np.uint32)
     optics["spots"] = _spots(rng, count, s)
-    optics["quantum"] = sometimes(s.compressed) * log_uniform(rng, 0.006, 0.08, count)
+    optics["quantum"] = sometimes(s.compressed) * log_uniform(rng, 0.004, 0.04, count)
     return optics
 
 

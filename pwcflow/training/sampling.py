@@ -30,13 +30,13 @@ def sample_scenes(
     typical = s.typical_motion * log_uniform(rng, *s.motion_spread, count)
     typical *= ~happens(rng, s.frozen, count)
     present = np.arange(s.layers) < rng.integers(1, s.layers + 1, (count, 1))
-    choose_surfaces(layers, rng, photos, s.procedural)
+    choose_surfaces(layers, rng, photos, s)
     backs = random_backs(rng, count, s)
     places = place_objects(rng, backs, present, s)
     planes = np.concatenate((backs[:, None], places.plane), 1)
     cameras = random_cameras(rng, typical, planes, places.centre, s)
     _fill_background(background, rng, cameras, backs, photo_size, s)
-    shape_objects(objects, rng, places, sprites, photo_size)
+    shape_objects(objects, rng, places, sprites, photo_size, s)
     move_objects(objects, rng, places, cameras, typical, s)
     layers["waves"][typical == 0] = 0
     attach_objects(objects, rng, typical, s)
@@ -54,7 +54,7 @@ def _fill_background(
 ) -> None:
     count = layers.shape
     layers["motion"] = cameras.motions(backs[:, None]).reshape(*count, 9)
-    bends = happens(rng, 0.5, count)
+    bends = happens(rng, 0.3, count)
     layers["waves"] = random_waves(rng, count, s.width / 4, log_uniform(rng, 0.2, 5, count) * bends)
     layers["pose"][..., 2] = 1.0
     layers["radius"] = 1.0  # unused but for telling that the layer is there
@@ -62,4 +62,4 @@ def _fill_background(
     offset = (rng.random((*count, 2)) - 0.5) * (0.4 * photo_size[1], 0.3 * photo_size[0])
     turn = rng.normal(0, 0.15, count)
     layers["texture"] = affine(offset, turn, scale * sign(rng, count), scale)
-    layers["gain"] = 1.0
+    layers["gain"] = np.exp(0.15 * rng.normal(size=(*count, 3)))

@@ -79,7 +79,7 @@ class SceneSettings:
 
     height: int = 384
     width: int = 512
-    layers: int = 8
+    layers: int = 12
     """Most objects in front of the background."""
     typical_motion: float = 13.0
     """Translation of a layer in an average scene."""
@@ -91,12 +91,17 @@ class SceneSettings:
     frozen: float = 0.03
     """Share of scenes in which nothing moves at all."""
     procedural: float = 0.2
-    """Share of surfaces that are computed instead of photographed."""
-    solid: float = 0.4
+    """Share of objects whose surface is computed instead of photographed."""
+    procedural_ground: float = 0.08
+    """The same share of backgrounds. A pattern that repeats all over an image fits itself at many
+    motions: much of the error, and little to learn."""
+    cut_outs: float = 0.4
+    """Share of objects that have the outline of a cut-out, where there are any."""
+    solid: float = 0.5
     """Share of scenes whose layers are planes at depths, seen by a camera that moves in space."""
     attached: float = 0.35
     """Share of scenes in which objects belong together: limbs on joints, patches on objects."""
-    compressed: float = 0.25
+    compressed: float = 0.2
     """Share of scenes whose images have been through a codec of 8 x 8 blocks."""
 
     @classmethod
@@ -121,6 +126,7 @@ class SceneSettings:
             typical_motion=share * cls.typical_motion if typical_motion is None else typical_motion,
             largest_motion=share * cls.largest_motion,
             procedural=cls.procedural if photographs else 1.0,
+            procedural_ground=cls.procedural_ground if photographs else 1.0,
         )
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pwcflow.training.randomness import Rng, happens, log_uniform
-from pwcflow.training.scene import SURFACES, Array
+from pwcflow.training.scene import SURFACES, Array, SceneSettings
 
 _WAVELENGTHS = {
     "tiles": (12, 60),
@@ -14,10 +14,14 @@ _WAVELENGTHS = {
 """Least and largest, texture px; others from 5 to 60."""
 
 
-def choose_surfaces(layers: Array, rng: Rng, photos: int, share: float) -> None:
-    """Give `share` of the layers a computed surface, the others one of `photos` photographs."""
+def choose_surfaces(layers: Array, rng: Rng, photos: int, s: SceneSettings) -> None:
+    """Give some of the layers (N, 1 + L) computed surfaces, the others one of `photos` photographs.
+
+    The first layer is the background; how many are computed is what `s` says.
+    """
     count = layers.shape
     computed = rng.integers(SURFACES.index("tiles"), len(SURFACES), count)
+    share = (s.procedural_ground, *(s.procedural,) * (count[1] - 1))
     layers["surface"] = np.where(happens(rng, share, count), computed, SURFACES.index("photo"))
     first = rng.random((*count, 1, 3))
     # Some are of little contrast: there is not much to follow, and flow must come from around.

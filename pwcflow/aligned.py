@@ -12,7 +12,8 @@ them, the gaps, which change no flow and whose gradients are zero; `align_state`
 `PwcNet`'s weights and `unalign_state` takes them out.
 
 Its convolutions leave their bias to the operator that computes their LeakyReLU, or to what
-computes dense blocks.
+computes dense blocks. Those that give flow have their 2 results filled up with zeros too, and with
+what gives the next level's feature; see `decoder_head`.
 """
 
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from pwcflow.decoder_head import decoder_head
 from pwcflow.decoder_input import decoder_input
 from pwcflow.dense_block import dense_block
 from pwcflow.network import (
@@ -52,34 +54,46 @@ FLOW_GAP = PACKED_CHANNELS - FEATURE_PLACE.stop
 
 
 class FusedConvolutions(nn.Sequential):
-    """Convolutions, each with a LeakyReLU behind it but for the last, which may have none."""
+    """Convolutions, each with a LeakyReLU behind it but for the last, which may give flow."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Return what `nn.Sequential` does, each bias added and activated in one pass."""
         layers = list(self)
         for convolution in layers[:-1:2]:
             x = _activated(convolution, x)
-        return layers[-1](x) if len(layers) % 2 else x
+        return _apply_head(x, layers[-1], None)[:, :2] if len(layers) % 2 else x
 
 
 class AlignedFlowDecoder(FlowDecoder):
     """`FlowDecoder` with zeros behind its cost volume and behind its flow and feature."""
 
     def forward(
-        self, first: Tensor, second: Tensor, coarser: tuple[Tensor, Tensor] | None
+        self,
+        first: Tensor,
+        second: Tensor,
+        coarser: tuple[Tensor, Tensor] | None,
+        finer: FlowDecoder | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Return this level's flow and the features it was read from, as `FlowDecoder` does."""
+        """Return this level's flow, and the `finer` decoder's feature, upsampled.
+
+        Args:
+            first: as for `FlowDecoder`.
+            second: likewise.
+            coarser: what the decoder of the level above returned; None at the coarsest level.
+            finer: the next decoder; without one the second result is what the flow was read from.
+        """
         upsampled: tuple[Tensor, Tensor] | None = None
         if coarser is not None:
-            coarse_flow, coarse_feature = coarser
+            coarse_flow, feature = coarser
             flow = self.upsample_flow(coarse_flow)
-            feature = self.upsample_feature(coarse_feature)
             second = backward_warp(second, flow * (FLOW_SCALE / 2**self.level))
             # The cost volume loads channels that lie together; sampling may lay them apart.
             second = second.contiguous(memory_format=torch.channels_last)
             upsampled = flow.to(first.dtype), feature
         x = self._block(first, second, upsampled)
-        return _at_least_float32(self.flow_head(x)), x
+        found = _apply_head(x, self.flow_head, finer.upsample_feature if finer else None)
+        feature = F.pixel_shuffle(found[:, 2:10], 2) if finer else x
+        return _at_least_float32(found[:, :2]), feature
 
     def _block(
         self, first: Tensor, second: Tensor, upsampled: tuple[Tensor, Tensor] | None
@@ -168,8 +182,11 @@ class AlignedPwcNet(nn.Module):
         """
         flows: list[Tensor] = []
         found: tuple[Tensor, Tensor] | None = None
-        for name, decoder in self.decoders.items():
-            found = decoder(first[int(name)], second[int(name)], found)
+        decoders = list(self.decoders.values())
+        for level, decoder, finer in zip(
+            DECODER_LEVELS, decoders, [*decoders[1:], None], strict=True
+        ):
+            found = decoder(first[level], second[level], found, finer)
             flows.append(found[0])
         assert found is not None
         flows[-1] = flows[-1] + _at_least_float32(self.context(found[1]))
@@ -230,6 +247,12 @@ def _activated(convolution: nn.Module, x: Tensor) -> Tensor:
         convolution.dilation,
     )
     return bias_leaky_relu(y, convolution.bias, LEAKY_SLOPE)
+
+
+def _apply_head(x: Tensor, flow: nn.Module, feature: nn.ConvTranspose2d | None) -> Tensor:
+    """Return what `decoder_head` finds."""
+    assert isinstance(flow, nn.Conv2d)
+    return F.conv2d(x, *decoder_head(flow, feature, ALIGNMENT), padding=1)
 
 
 def _at_least_float32(flow: Tensor) -> Tensor:

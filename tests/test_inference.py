@@ -5,11 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 
 from pwcflow.image_file import read_image
 from pwcflow.inference import ChannelsLastNetwork, ExactNetwork
-from pwcflow.inference.channels_last import subpixel_weight
 from pwcflow.network import PYRAMID_CHANNELS, PwcNet
 from pwcflow.ops import FLOW_SCALE, prepare_images
 from pwcflow.weights import load_weights
@@ -91,14 +89,6 @@ def test_a_batch_has_the_plain_network_s_flow_and_that_of_each_pair_alone(networ
         alone = flow_of(network, first[i : i + 1], second[i : i + 1])
         assert largest(flow[i : i + 1] - alone) <= 1e-4
     assert largest(flow[0] - flow[1]) > 1
-
-
-def test_sub_pixels_are_those_of_a_transposed_convolution():
-    generator = torch.Generator().manual_seed(0)
-    x, weight = (torch.randn(shape, generator=generator) for shape in [(2, 5, 3, 4), (5, 3, 4, 4)])
-    expected = F.conv_transpose2d(x.double(), weight.double(), stride=2, padding=1)
-    found = F.conv2d(x.double(), subpixel_weight(weight).double(), padding=1)
-    torch.testing.assert_close(F.pixel_shuffle(found, 2), expected, rtol=1e-12, atol=1e-12)
 
 
 def test_the_pairs_are_from_the_first_image_to_the_second(network):

@@ -16,7 +16,7 @@ LAYERS = [
     {"atomic_file", "cuda_kernels", "cudnn", "device", "exr_header", "openexr_log"},
     {"image_file", "warp"},
     {"ops"},
-    {"decoder_input", "dense_block", "flow_file", "network", "video"},
+    {"decoder_head", "decoder_input", "dense_block", "flow_file", "network", "video"},
     {"aligned", "color", "evaluation", "overlap", "video_writer", "weights"},
     {"inference", "outputs", "visualization"},
     {"gpu_color"},

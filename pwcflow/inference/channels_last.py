@@ -8,10 +8,8 @@ dense block lives in one channels-last tensor into which everything is written w
     first feature, flow 2, feature 2, 4 of zeros        but for level 6
 
 A convolution reads from the channels behind those that it writes. The one that finds the flow also
-finds the next level's feature, as both see the whole block: the feature's transposed convolution is
-written as a sub-pixel convolution, with a result for each of the four finer pixels that a pixel
-becomes (`subpixel_weight`). Without kernels PyTorch does the same in more steps, which serves as
-reference.
+finds the next level's feature; see `decoder_head`. Without kernels PyTorch does the same in more
+steps, which serves as reference.
 """
 
 import copy
@@ -25,6 +23,7 @@ from torch import Tensor, nn
 
 from pwcflow.aligned import ALIGNMENT, AlignedPwcNet, align_state
 from pwcflow.cudnn import Geometry
+from pwcflow.decoder_head import decoder_head
 from pwcflow.inference.convolution import convolve_into
 from pwcflow.network import (
     DECODER_LEVELS,
@@ -190,10 +189,11 @@ class ChannelsLastNetwork:
         """Return a decoder; `finer` is the next one, which has the feature's upsampling."""
         assert isinstance(module, FlowDecoder)
         coarsest = module.level == DECODER_LEVELS[0]
+        feature = finer.upsample_feature if isinstance(finer, FlowDecoder) else None
         return _Decoder(
             module.level,
             [self._convolutions(layer)[0] for layer in module.dense],
-            self._filled_up(*_head(module.flow_head, finer), Geometry()),
+            self._filled_up(*decoder_head(module.flow_head, feature, ALIGNMENT), Geometry()),
             None if coarsest else self._upsampling(module.upsample_flow),
         )
 
@@ -240,42 +240,6 @@ def _scaled(level: int, layers: nn.Module) -> nn.Module:
         for parameter in (last.weight, last.bias):
             parameter.mul_(math.sqrt(filled / channels))
     return layers
-
-
-def _head(flow: nn.Conv2d, finer: nn.Module | None) -> tuple[Tensor, Tensor]:
-    """Return weight and bias of what finds the flow and the `finer` decoder's feature."""
-    assert flow.bias is not None
-    if finer is None:
-        return flow.weight, flow.bias
-    assert isinstance(finer, FlowDecoder)
-    feature = finer.upsample_feature
-    assert feature.bias is not None
-    weight = torch.cat((flow.weight, subpixel_weight(feature.weight)))
-    return weight, torch.cat((flow.bias, feature.bias.repeat_interleave(4)))
-
-
-def subpixel_weight(weight: Tensor) -> Tensor:
-    """Return the weight of a convolution that before `F.pixel_shuffle` is a transposed one.
-
-    Source: Shi et al., "Is the deconvolution layer the same as a convolutional layer?", 2016
-    (arXiv 1609.07009), on their sub-pixel convolutions of CVPR 2016.
-
-    Args:
-        weight: (C, K, 4, 4) of a transposed convolution with stride 2 and padding 1.
-
-    Returns:
-        (4 K, C, 3, 3), for padding 1: in 4 k + 2 i + j what leads to channel k of pixel
-        (2 y + i, 2 x + j).
-    """
-    c, k, *_ = weight.shape
-    result = weight.new_zeros((k, 2, 2, c, 3, 3))
-    # Tap (y, x) of the window sees pixel (y - 1, x - 1), which the transposed convolution puts to
-    # 2 (y - 1) - 1 + its own tap: pixel i is reached by tap i + 3 - 2 y, where there is one.
-    taps = [(i, y, i + 3 - 2 * y) for i in range(2) for y in range(3) if 0 <= i + 3 - 2 * y < 4]
-    for i, y, from_y in taps:
-        for j, x, from_x in taps:
-            result[:, i, j, :, y, x] = weight[:, :, from_y, from_x].T
-    return result.flatten(0, 2)
 
 
 def _square(sizes: Sequence[int] | str) -> int:

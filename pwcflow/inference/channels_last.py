@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from pwcflow.aligned import ALIGNMENT, AlignedPwcNet, align_state
 from pwcflow.cudnn import Geometry
 from pwcflow.decoder_head import decoder_head
-from pwcflow.inference.convolution import convolve_into
+from pwcflow.inference.convolution import convolve_and_append, convolve_into
 from pwcflow.network import (
     DECODER_LEVELS,
     DENSE_CHANNELS,
@@ -150,7 +150,7 @@ class ChannelsLastNetwork:
     ) -> Tensor:
         """Return a decoder's dense block; `coarser` is the result of the head before it."""
         n, c, h, w = first.shape
-        place = sum(DENSE_CHANNELS)
+        place = sum(DENSE_CHANNELS) if self._writes_in_place() else 0
         if decoder.upsampling is None:
             x = self._empty(n, place + ALIGNED_CHANNELS, h, w)
             warped = second
@@ -164,11 +164,19 @@ class ChannelsLastNetwork:
             warped = warp_features(second, flow, FLOW_SCALE / 2**decoder.level)
             volume = x[:, place:-PACKED_CHANNELS]
         leaky_cost_volume(first, warped, LEAKY_SLOPE, volume)
+        if not self._writes_in_place():
+            for layer in decoder.dense:
+                x = convolve_and_append(x, layer.weight, layer.bias, LEAKY_SLOPE)
+            return x
         for layer in decoder.dense:
             start = place - layer.width
             self._convolve(x[:, place:], layer, x[:, start:place], LEAKY_SLOPE)
             place = start
         return x
+
+    def _writes_in_place(self) -> bool:
+        """Return whether convolutions read and write some channels of a tensor as fast as all."""
+        return self._fused or self.dtype == torch.float32
 
     def _result(self, x: Tensor, layer: _Convolution, slope: float) -> Tensor:
         n, _, h, w = x.shape

@@ -12,6 +12,7 @@ from torch import Tensor
 from pwcflow import cudnn
 from pwcflow.cudnn import CudnnError, Geometry
 from pwcflow.ops import bias_leaky_relu_, convolve_floats
+from pwcflow.ops.append import append
 
 
 def convolve_into(
@@ -44,9 +45,36 @@ def convolve_into(
         with suppress(CudnnError):
             cudnn.convolve(x, weight, bias, out, geometry, slope)
             return
+    _convolve_alone(x, weight, out, geometry)
+    bias_leaky_relu_(out, bias, slope)
+
+
+def convolve_and_append(x: Tensor, weight: Tensor, bias: Tensor, slope: float) -> Tensor:
+    """Return LeakyReLU of a 3 x 3 convolution plus a bias, with what it saw behind it.
+
+    For half precision without fused convolutions: cuDNN's ready ones take and give no channels of
+    a larger tensor without copies, and this is one copy for both. Has no gradient.
+
+    Args:
+        x: (N, C, H, W), channels-last.
+        weight: (K, C, 3, 3), channels-last, of the dtype and device of `x`.
+        bias: (K,), likewise.
+        slope: what negative values are multiplied by.
+
+    Returns:
+        (N, K + C, H, W), channels-last.
+    """
+    n, _, h, w = x.shape
+    y = torch.empty(
+        (n, len(bias), h, w), dtype=x.dtype, device=x.device, memory_format=torch.channels_last
+    )
+    _convolve_alone(x, weight, y, Geometry())
+    return append(y, bias, x, slope)
+
+
+def _convolve_alone(x: Tensor, weight: Tensor, out: Tensor, geometry: Geometry) -> None:
     try:
         cudnn.convolve(x, weight, None, out, geometry)
     except CudnnError:
         stride, padding, dilation = geometry.stride, geometry.padding, geometry.dilation
         out.copy_(F.conv2d(x, weight, None, stride, padding, dilation))
-    bias_leaky_relu_(out, bias, slope)

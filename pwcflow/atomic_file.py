@@ -2,6 +2,7 @@
 
 import errno
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -33,22 +34,27 @@ def replacing(path: Path) -> Iterator[Path]:
         OutputError: the folder is missing, `path` is a folder or a device, the block wrote no file,
             or the system refuses to write. An OSError about another file is passed on unchanged.
     """
+    # Each question to the system costs: threads that write into one folder wait for each other.
     target = _target_of(path)
     temporary = target.with_name(f".{secrets.token_hex(8)}{target.suffix}")
     try:
         yield temporary
-        if not temporary.exists():
+        try:
+            temporary.replace(target)
+        except FileNotFoundError:
+            if not target.parent.is_dir():
+                raise
             raise OutputError(
                 f"cannot write {path}: the encoder produced no file; choose another format"
-            )
-        temporary.replace(target)
-    except OSError as error:
+            ) from None
+    except BaseException as error:
+        with suppress(OSError):  # the failure has its own message
+            temporary.unlink(missing_ok=True)
+        if not isinstance(error, OSError):
+            raise
         if error.filename is not None and Path(error.filename) != temporary:
             raise
         raise _output_error(path, error) from error
-    finally:
-        with suppress(OSError):  # it is gone after a success, and a failure has its own message
-            temporary.unlink(missing_ok=True)
 
 
 def check_writable(path: Path) -> None:
@@ -76,10 +82,13 @@ def _check_takes_files(folder: Path, path: Path) -> None:
 def _target_of(path: Path) -> Path:
     """Return the regular file that writing to `path` would create or overwrite."""
     try:
-        target = path.resolve() if path.is_symlink() else path
-        if target.is_dir():
+        target, mode = path, _mode_of(path)
+        if stat.S_ISLNK(mode):
+            target = path.resolve()
+            mode = _mode_of(target)
+        if stat.S_ISDIR(mode):
             raise OutputError(f"cannot write {path}: it is a folder; add a file name to it")
-        if target.exists() and not target.is_file():
+        if mode and not stat.S_ISREG(mode):
             raise OutputError(f"cannot write {path}: it is not a regular file; choose another name")
         if target.parent.is_dir():
             return target
@@ -96,6 +105,14 @@ def _target_of(path: Path) -> Path:
     raise OutputError(
         f"cannot write {path}: the folder {target.parent} does not exist; create it first"
     )
+
+
+def _mode_of(path: Path) -> int:
+    """Return what kind of file it is, as `stat` tells; 0 if there is none."""
+    try:
+        return path.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
 
 
 def _output_error(path: Path, error: OSError) -> OutputError:

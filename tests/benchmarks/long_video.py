@@ -8,7 +8,7 @@ import argparse
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ import torch
 from pwcflow import FlowEstimator
 from pwcflow.bench.video import check_room, decode, measure_stages
 from pwcflow.pipeline import estimate_video
+from pwcflow.runs.flow_files import flow_file
 from pwcflow.runs.video_outputs import VideoOutputs
 from tests.benchmarks.machine import described
 from tests.moving_textures import video
@@ -30,6 +31,7 @@ FPS = 25
 DIFFERENT_FRAMES = 48
 REPEATS = 10
 INTERVAL = 0.1
+FLOWS_AT_ONCE = 16
 BEGUN, SETTLED = 0.2, 0.5
 """Shares of the flows from which on speed, and memory, are those of a run that goes on for ever."""
 
@@ -68,7 +70,7 @@ def measure(scratch: Path, chosen: argparse.Namespace) -> dict[str, object]:
     outputs = VideoOutputs(folder=scratch / "flows")
     if chosen.viz:
         outputs = VideoOutputs(folder=None, viz=scratch / "colours.mp4")
-    with sampled(lambda: flows_on_disk(outputs)) as samples:
+    with sampled(outputs) as samples:
         estimate_video(lambda: estimator, source, outputs)
     stage, slowest = cost.slowest()
     return {
@@ -98,24 +100,33 @@ def write_video(path: Path, frames: int) -> None:
     writer.release()
 
 
-def flows_on_disk(outputs: VideoOutputs) -> int:
-    """Return how many flow files there are; of a colour video nobody can tell."""
-    folder = outputs.folder
-    return sum(1 for _ in folder.glob("*.flo")) if folder and folder.is_dir() else 0
+def flows_on_disk(outputs: VideoOutputs, at_least: int) -> int:
+    """Return how many flow files there are, to FLOWS_AT_ONCE; of a colour video nobody can tell.
+
+    To list the folder would keep those waiting who write into it.
+    """
+    if outputs.folder is None:
+        return 0
+    count = at_least
+    while flow_file(outputs.folder, count + FLOWS_AT_ONCE - 1).exists():
+        count += FLOWS_AT_ONCE
+    return count
 
 
 @contextmanager
-def sampled(flows: Callable[[], int]) -> Iterator[list[Sample]]:
+def sampled(outputs: VideoOutputs) -> Iterator[list[Sample]]:
     """Take samples all the while, in a thread; they are complete behind the block."""
     samples: list[Sample] = []
     done = threading.Event()
     started = time.perf_counter()
 
     def sample() -> None:
+        flows = 0
         while not done.wait(INTERVAL):
+            flows = flows_on_disk(outputs, flows)
             reserved = torch.cuda.memory_reserved() / 1e6 if torch.cuda.is_initialized() else None
             now = time.perf_counter() - started
-            samples.append(Sample(now, flows(), resident_mb(), reserved))
+            samples.append(Sample(now, flows, resident_mb(), reserved))
 
     thread = threading.Thread(target=sample)
     thread.start()

@@ -132,9 +132,7 @@ def changed(settings, output, change):
 @pytest.mark.parametrize(("before", "now"), [(0.25, 0.0), (0.25, 0.5), (0.0, 0.25)])
 def test_another_share_is_not_gone_on_with(whole, tmp_path, before, now):
     settings = changed(whole[0], tmp_path, lambda content: content["settings"].update(keep=before))
-    message = (
-        f"a run with {before:g} of its initial weights kept; resume it so, not with {now:g} of"
-    )
+    message = f"a run with {before:g} of other weights kept; resume it so, not with {now:g} of"
     with pytest.raises(WeightsError, match=message):
         train(replace(settings, keep=now), shifted_textures)
 
@@ -150,7 +148,7 @@ def test_a_checkpoint_from_before_there_was_keep_goes_on(whole, tmp_path):
     written = load_weights(settings.weights_path).state
     trained = load_weights(settings.checkpoint_path).state
     assert_between(written, trained, trained, 0.0)
-    with pytest.raises(WeightsError, match="a run with 0 of its initial weights kept"):
+    with pytest.raises(WeightsError, match="a run with 0 of other weights kept"):
         train(replace(changed(whole[0], tmp_path, make_old), keep=0.25), shifted_textures)
 
 
@@ -160,10 +158,18 @@ def test_initial_weights_of_another_shape_are_refused(whole, tmp_path):
         train(settings, shifted_textures)
 
 
-def test_the_command_keeps_a_share_of_the_weights_it_starts_from(inputs, init):
+@pytest.mark.parametrize("of_others", [False, True])
+def test_the_command_keeps_a_share_of_the_weights_it_starts_from_or_of_others(
+    inputs, init, of_others
+):
     options = ["--steps", 1, "--size", "64x64", "--batch", 1, "--device", "cpu", "--keep", 0.5]
+    others = init
+    if of_others:
+        others = Path("others.safetensors")
+        save_file({name: 2 * weight for name, weight in load_file(init).items()}, others)
+        options += ["--keep-of", others]
     result = invoke("train", "-o", "out/run", *options, "--init", init, "--json", "--quiet")
     assert (result.exit_code, result.stderr) == (0, "")
     written = load_weights(Path(json.loads(result.stdout)["weights"])).state
     trained = load_weights(Path("out/run/checkpoint.pt")).state
-    assert_between(written, load_weights(init).state, trained, 0.5)
+    assert_between(written, load_weights(others).state, trained, 0.5)

@@ -284,6 +284,7 @@ def test_what_cannot_be_resumed_is_said(tmp_path):
         {"optimizer": "sgd"},
         {"keep": 1, "init": "default"},
         {"keep": 0.2},
+        {"keep_of": "default"},
     ],
     ids=str,
 )

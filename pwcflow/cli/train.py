@@ -155,6 +155,10 @@ def train(
             help="Share of the weights of --init in those that are written.",
         ),
     ] = 0.0,
+    keep_of: Annotated[
+        str | None,
+        typer.Option("--keep-of", metavar="NAME|FILE", help="--keep a share of these instead."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in DIR.")] = False,
     seed: Annotated[
         int, typer.Option(metavar="N", min=0, max=_LARGEST_SEED, help="Of weights and scenes.")
@@ -208,8 +212,10 @@ def train(
             "--photos, --sprites, --holdout and --motion are of rendered pairs: leave them out "
             "with --data"
         )
-    if keep and init is None and not resume:
+    if keep and init is None and keep_of is None and not resume:
         raise typer.BadParameter("--keep is a share of the weights of --init: give that too")
+    if keep_of is not None and not keep:
+        raise typer.BadParameter("--keep-of is what --keep is a share of: give that too")
     height, width = height_by_width(size, "384x512")
     with friendly_errors(quiet):
         import_torch()
@@ -258,6 +264,7 @@ def train(
                 devices=devices,
                 init=init,
                 keep=keep,
+                keep_of=keep_of,
                 resume=resume,
                 echo=not quiet,
             )

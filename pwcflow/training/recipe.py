@@ -40,7 +40,9 @@ class Stage:
     q: float | None = None
     warm_share: float = 0.05
     keep: float = 0.0
-    """Share of the weights of the stage before in those that come out."""
+    """Share of the weights of a stage before in those that come out."""
+    keep_of: int = 1
+    """How many stages before."""
 
     def scenes(self, *, photographs: bool) -> SceneSettings:
         """Return what is rendered, with `photographs` or without."""
@@ -50,9 +52,20 @@ class Stage:
 
 
 DEFAULT = (
-    Stage(share=0.25, height=384, width=512, typical_motion=13, peak_lr=6e-4),
-    Stage(share=0.40, height=384, width=512, typical_motion=13, peak_lr=6e-4, q=0.5),
-    Stage(share=0.35, height=384, width=640, typical_motion=15, peak_lr=6e-4, q=0.5, keep=0.2),
+    Stage(share=0.27, height=384, width=512, typical_motion=13, peak_lr=6e-4),
+    Stage(share=0.22, height=384, width=512, typical_motion=13, peak_lr=6e-4, q=0.5),
+    Stage(share=0.22, height=384, width=640, typical_motion=15, peak_lr=6e-4, q=0.5, keep=0.2),
+    Stage(share=0.26, height=448, width=768, typical_motion=16, peak_lr=5e-4, q=0.5),
+    Stage(
+        share=0.03,
+        height=448,
+        width=1024,
+        typical_motion=20,
+        peak_lr=2e-4,
+        q=0.5,
+        keep=0.25,
+        keep_of=2,
+    ),
 )
 """The first legs of the shipped weights had no robust loss either; see weights/RUNS.md."""
 
@@ -127,10 +140,13 @@ def run_recipe(
 def _run_of(settings: TrainSettings, stage: Stage, number: int) -> TrainSettings:
     """Return the settings of a stage: to begin with it, or to go on."""
     steps, minutes = settings.steps, settings.minutes
-    before, output = (settings.output / str(index) for index in (number - 1, number))
+
+    def before(stages: int) -> Path:
+        return replace(settings, output=settings.output / str(number - stages)).weights_path
+
     run = replace(
         settings,
-        output=output,
+        output=settings.output / str(number),
         steps=None if steps is None else max(1, round(stage.share * steps)),
         minutes=None if minutes is None else stage.share * minutes,
         height=stage.height,
@@ -140,8 +156,9 @@ def _run_of(settings: TrainSettings, stage: Stage, number: int) -> TrainSettings
         warm_share=stage.warm_share,
         q=stage.q,
         seed=settings.seed + number,
-        init=replace(settings, output=before).weights_path if number > 1 else None,
+        init=before(1) if number > 1 else None,
         keep=stage.keep,
+        keep_of=before(stage.keep_of) if stage.keep else None,
     )
     begun = number == 1 or run.checkpoint_path.exists()  # without the first nothing is to go on
     return replace(run, resume=settings.resume and begun)

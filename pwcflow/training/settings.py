@@ -55,12 +55,14 @@ class TrainSettings:
     init: str | Path | None = None
     """Weights to start from, as `load_weights` takes them; None starts from scratch."""
     keep: float = 0.0
-    """Share of the initial weights in those measured and written; the rest is the average.
+    """Share of other weights in those measured and written; the rest is the average.
 
     It keeps what the initial weights do better on images unlike those trained on. Source: Wortsman
     et al., "Robust fine-tuning of zero-shot models", CVPR 2022 (arXiv 2109.01903), section 3, where
     alpha is 1 - keep.
     """
+    keep_of: str | Path | None = None
+    """The weights to keep a share of, as `load_weights` takes them; None for the initial ones."""
     resume: bool = False
     """Go on from the checkpoint in `output`."""
     echo: bool = False
@@ -86,8 +88,10 @@ class TrainSettings:
         for name in ("warm_share", "ema", "keep"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be in 0..1, and not 1: {getattr(self, name)}")
-        if self.keep and self.init is None and not self.resume:
+        if self.keep and self.init is None and self.keep_of is None and not self.resume:
             raise ValueError("keep must be 0 without init: it is a share of those weights")
+        if self.keep_of is not None and not self.keep:
+            raise ValueError("keep must be above 0 with keep_of: it is a share of those weights")
         if self.optimizer not in get_args(OptimizerName):
             raise ValueError(f"optimizer must be adamw or muon: {self.optimizer}")
         check_size(self.height, self.width)

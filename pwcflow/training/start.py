@@ -28,7 +28,8 @@ class Start:
     errors_before: dict[str, float] = field(default_factory=dict)
     """Mean end-point error in pixels before the first step, by validation set."""
     initial: dict[str, Tensor] | None = None
-    """Weights of an `AlignedPwcNet` to keep a share of; None if the settings keep none."""
+    """The initial weights, or those of `keep_of`, of an `AlignedPwcNet`, to keep a share of; None
+    if the settings keep none."""
 
 
 def start(settings: TrainSettings, optimizer: FlatAdamW, *, quiet: bool) -> Start:
@@ -60,6 +61,8 @@ def start(settings: TrainSettings, optimizer: FlatAdamW, *, quiet: bool) -> Star
     else:
         weights = align_state(load_weights(settings.init, quiet=quiet).state)
     optimizer.start(weights)
+    if settings.keep_of is not None:
+        weights = align_state(load_weights(settings.keep_of, quiet=quiet).state)
     return Start(initial=weights if settings.keep else None)
 
 
@@ -84,7 +87,7 @@ def _clauses(settings: Mapping[str, Any]) -> list[str]:
     q = settings["q"]
     return [
         f"the optimizer {settings['optimizer']}",
-        f"{settings['keep']:g} of its initial weights kept",
+        f"{settings['keep']:g} of other weights kept",
         f"pairs of {settings['height']}x{settings['width']}",
         f"a batch of {settings['batch']}",
         f"the seed {settings['seed']}",

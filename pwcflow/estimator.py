@@ -31,10 +31,9 @@ from pwcflow.weights import load_weights
 
 UNRECORDED = 32
 """Pairs of a size that a GPU computes kernel by kernel; then it is worth recording them."""
-FUSED_FROM = 10_000_000_000
+FUSED_FROM = 20_000_000_000
 """Pixels of all frames of a video from which on the fastest way pays. On an H200 with 16 processors
-it takes 5 s longer to prepare (tests/benchmarks/network.json) and saves 0.46 ns for each
-(tests/benchmarks/speed.json)."""
+it takes 5 s longer to prepare and saves some 0.23 ns for each (tests/benchmarks/network.json)."""
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 

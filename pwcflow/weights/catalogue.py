@@ -32,7 +32,7 @@ _ALL = (
         file_name="default.safetensors",
         trained_on="synthetic pairs rendered from freely licensed photographs",
         licence="MIT, like pwcflow: commercial use is allowed",
-        sha256="5789d510cb88635eb016fd82687ace0c567a8ce05178dfafb9ec240b424a481e",
+        sha256="a72f4255f0eea8fe06e373ee2ae4fbbb4a1be4bc67e3a11ad98c27c12a2c454a",
     ),
     # The Caffe models of the paper's authors, converted. The first is their entry
     # in the Robust Vision Challenge, which learned from Sintel's training set.

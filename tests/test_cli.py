@@ -13,7 +13,7 @@ import pytest
 
 from pwcflow.flow_file import read_flow, write_flow
 from pwcflow.image_file import read_image
-from pwcflow.visualization import STYLES
+from pwcflow.visualization import STYLES, occlusion, overlay
 from tests.command_line import (
     COMMANDS,
     PROVENANCE,
@@ -55,6 +55,11 @@ def test_help_has_an_example_of_every_style(command):
 def test_help_says_whether_the_flow_back_is_an_input_or_an_output(command, verb):
     told = " ".join(invoke(command, "--help").stdout.split())
     assert f"--backward FILE Flow file to {verb}, " in told
+
+
+def test_help_says_how_opaque_what_lies_over_a_frame_is():
+    told = " ".join(invoke("visualize", "--help").stdout.split())
+    assert f"[default: {overlay.OPACITY:g}; {occlusion.OPACITY:g} for occlusion]" in told
 
 
 def test_every_style_can_be_asked_for_at_the_command_line(inputs):

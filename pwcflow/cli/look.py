@@ -95,7 +95,11 @@ NoiseFloorOption = Annotated[
 ]
 UnknownOption = Annotated[
     Any,
-    typer.Option(metavar="COLOR", parser=_color, help="Colour of unknown pixels, as #ff8000."),
+    typer.Option(
+        metavar="COLOR",
+        parser=_color,
+        help="Colour of unknown pixels, as #ff8000.  [default: black; gray on black]",
+    ),
 ]
 LegendOption = Annotated[
     Any,
@@ -108,11 +112,21 @@ LegendOption = Annotated[
 ]
 SpacingOption = Annotated[
     int | None,
-    typer.Option(metavar="PX", min=2, max=10_000, help="Distance of arrows or streamlines."),
+    typer.Option(
+        metavar="PX",
+        min=2,
+        max=10_000,
+        help="Distance of arrows or streamlines.  [default: in proportion to the picture]",
+    ),
 ]
 OpacityOption = Annotated[
     float | None,
-    typer.Option(metavar="0..1", min=0.0, max=1.0, help="Of what lies over a frame."),
+    typer.Option(
+        metavar="0..1",
+        min=0.0,
+        max=1.0,
+        help="Of what lies over a frame.  [default: 0.75; 0.6 for occlusion]",
+    ),
 ]
 TruthOption = Annotated[
     Path | None,

@@ -1,6 +1,7 @@
 """Several processes train one network: other pairs, equal weights, errors told once."""
 
 import socket
+import time
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from safetensors.torch import save_file
 from pwcflow.errors import WeightsError
 from pwcflow.training.checkpoint import load_checkpoint
 from pwcflow.training.initial import initial_weights
+from pwcflow.training.processes import run_processes
 from pwcflow.training.trainer import train
 from pwcflow.weights import load_weights
 from tests.training_source import (
@@ -79,3 +81,15 @@ def test_an_error_in_a_process_is_told_as_in_one(tmp_path):
     settings = tiny(tmp_path, resume=True, devices=2)
     with pytest.raises(WeightsError, match="there is no checkpoint"):
         train(settings, shifted_textures)
+
+
+def refuse_in_the_first(ranks):
+    if ranks.rank == 0:
+        raise WeightsError("mine")
+    time.sleep(60)
+
+
+def test_the_error_of_one_process_is_all_that_is_told_when_another_has_to_be_ended(caplog):
+    with pytest.raises(WeightsError, match="mine"):
+        run_processes("cpu", 2, refuse_in_the_first)
+    assert caplog.messages == []

@@ -234,6 +234,14 @@ def test_a_full_disk_is_told_and_keeps_the_checkpoint_before(learnt, tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.parametrize("name", ["init", "keep_of"])
+def test_nothing_is_made_where_the_weights_to_begin_with_are_refused(tmp_path, name):
+    missing = {name: tmp_path / "none.safetensors"}
+    with pytest.raises(WeightsError, match=r"none\.safetensors"):
+        train(tiny(tmp_path / "run", keep=0.5, **{"init": "default"} | missing), shifted_textures)
+    assert not (tmp_path / "run").exists()
+
+
 def test_numbers_that_stay_infinite_end_the_run(tmp_path, monkeypatch):
     monkeypatch.setattr(trainer_module, "FAILURES_TOLERATED", 2)
 

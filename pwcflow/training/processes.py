@@ -1,7 +1,9 @@
 """A process for each device of this machine, working together."""
 
+import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import torch
@@ -45,7 +47,7 @@ def run_processes(device: str, count: int, work: Callable[[Ranks], Result]) -> R
                 process.terminate()
 
     try:
-        with catching_interruptions(pass_on) as interruption:
+        with catching_interruptions(pass_on) as interruption, _quiet_spawn():
             while not processes.join():
                 pass
     except ProcessException as error:
@@ -58,6 +60,18 @@ def run_processes(device: str, count: int, work: Callable[[Ranks], Result]) -> R
     if isinstance(result, PwcFlowError):
         raise result
     return result
+
+
+@contextmanager
+def _quiet_spawn() -> Iterator[None]:
+    """Leave it to the error that one process raised to say why PyTorch ends the others."""
+    logger = logging.getLogger("torch.multiprocessing.spawn")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _work_as_one_of_several(

@@ -72,7 +72,7 @@ def train(
         OutputError: the output cannot be written, or holds a run that is not to be resumed.
         DeviceError: there are fewer devices.
     """
-    _prepare_output(settings)
+    _check_output(settings)
     work = partial(_run, settings, make_renderer, make_validation)
     if started_by_torchrun():
         with joined_by_environment(settings.device) as ranks:
@@ -115,6 +115,7 @@ class _Run:
         network = _network(ranks.device)
         self._optimizer = _optimizer(settings, network)
         begun = start(settings, self._optimizer, quiet=ranks.rank > 0)
+        make_folder(settings.output)  # not before it is known that there are weights
         self._step, self._pairs, self._seconds_before = begun.step, begun.pairs, begun.seconds
         self._errors_before, self._initial = begun.errors_before, begun.initial
         ranks.copy_first(self._optimizer.flats())
@@ -264,7 +265,7 @@ class _Run:
         self._last_save, self._saved_step = time.monotonic(), self._step
 
 
-def _prepare_output(settings: TrainSettings) -> None:
+def _check_output(settings: TrainSettings) -> None:
     path = settings.checkpoint_path
     if path.exists() and not settings.resume:
         raise OutputError(f"{path} is of an earlier run; resume it, or choose another folder")
@@ -275,7 +276,6 @@ def _prepare_output(settings: TrainSettings) -> None:
         )
     if settings.tensorboard:
         import_tensorboard()
-    make_folder(settings.output)
 
 
 def _network(device: torch.device) -> AlignedPwcNet:

@@ -80,7 +80,11 @@ class AlignedFlowDecoder(FlowDecoder):
             first: as for `FlowDecoder`.
             second: likewise.
             coarser: what the decoder of the level above returned; None at the coarsest level.
-            finer: the next decoder; without one the second result is what the flow was read from.
+            finer: the next decoder; None at the finest level.
+
+        Returns:
+            flow (N, 2, H, W), float32 at the least, and the feature (N, 2, 2H, 2W); without a
+            `finer` decoder, in its place the features (N, C', H, W) that the flow was read from.
         """
         upsampled: tuple[Tensor, Tensor] | None = None
         if coarser is not None:
@@ -250,7 +254,7 @@ def _activated(convolution: nn.Module, x: Tensor) -> Tensor:
 
 
 def _apply_head(x: Tensor, flow: nn.Module, feature: nn.ConvTranspose2d | None) -> Tensor:
-    """Return what `decoder_head` finds."""
+    """Return what the convolution of `decoder_head` finds in `x`: flow, feature, zeros."""
     assert isinstance(flow, nn.Conv2d)
     return F.conv2d(x, *decoder_head(flow, feature, ALIGNMENT), padding=1)
 

@@ -33,7 +33,8 @@ UNRECORDED = 32
 """Pairs of a size that a GPU computes kernel by kernel; then it is worth recording them."""
 FUSED_FROM = 20_000_000_000
 """Pixels of all frames of a video from which on the fastest way pays. On an H200 with 16 processors
-it takes 5 s longer to prepare and saves some 0.23 ns for each (tests/benchmarks/network.json)."""
+it takes 5 s longer to prepare (tests/benchmarks/network.json) and saves some 0.24 ns for each: 0.46
+(tests/benchmarks/speed.json) less the 0.22 by which the usual way has become faster since."""
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 

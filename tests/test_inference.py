@@ -5,9 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from pwcflow.image_file import read_image
 from pwcflow.inference import ChannelsLastNetwork, ExactNetwork
+from pwcflow.inference.convolution import convolve_and_append
 from pwcflow.network import PYRAMID_CHANNELS, PwcNet
 from pwcflow.ops import FLOW_SCALE, prepare_images
 from pwcflow.weights import load_weights
@@ -133,6 +135,25 @@ def test_features_have_their_levels_channels_filled_up_to_multiples_of_8(network
         assert feature.shape == (2, filled, 64 >> level, 128 >> level)
         assert feature.is_contiguous(memory_format=torch.channels_last)
         assert bool((feature[:, channels:] == 0).all())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_result_is_put_in_front_of_what_the_convolution_read(device, dtype):
+    # Whole numbers and their halves below 128: half precision holds all of them exactly.
+    generator = torch.Generator().manual_seed(0)
+    x, weight, bias = (
+        torch.randint(-1, 2, shape, generator=generator).float()
+        for shape in [(2, 8, 5, 7), (16, 8, 3, 3), (16,)]
+    )
+    result = F.conv2d(x.double(), weight.double(), bias.double(), padding=1)
+    expected = torch.cat((torch.where(result < 0, 0.5 * result, result), x.double()), 1)
+    x, weight = (
+        tensor.to(device, dtype, memory_format=torch.channels_last) for tensor in (x, weight)
+    )
+    found = convolve_and_append(x, weight, bias.to(device, dtype), 0.5)
+    assert torch.equal(found.cpu().double(), expected)
+    assert found.is_contiguous(memory_format=torch.channels_last)
 
 
 @pytest.mark.parametrize("device", DEVICES)

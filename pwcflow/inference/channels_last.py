@@ -1,15 +1,17 @@
 """PWC-Net in channels-last tensors: nothing is copied or kept that can be spared.
 
 `AlignedPwcNet` says what is computed; here it is said how, where only the flow is wanted. Each
-dense block lives in one channels-last tensor into which everything is written where it belongs:
+dense block comes to be one channels-last tensor:
 
     the five convolutions' results, the last one first
     cost volume 81, 7 of zeros
     first feature, flow 2, feature 2, 4 of zeros        but for level 6
 
-A convolution reads from the channels behind those that it writes. The one that finds the flow also
-finds the next level's feature; see `decoder_head`. Without kernels PyTorch does the same in more
-steps, which serves as reference.
+Convolutions of float32, and fused ones of half precision, write where their result belongs in it,
+and read from the channels behind that. cuDNN's ready ones of half precision would copy both ways;
+there each result is put in front of what was read, in a new tensor, in the one pass that adds the
+bias. The convolution that finds the flow also finds the next level's feature; see `decoder_head`.
+Without kernels PyTorch does the same in more steps, which serves as reference.
 """
 
 import copy
@@ -103,10 +105,10 @@ class ChannelsLastNetwork:
     def fused(self) -> "ChannelsLastNetwork":
         """Return this network, its convolutions adding bias and LeakyReLU themselves on a GPU.
 
-        Those of float32 always do. Of half precision it takes 30 % less time, but cuDNN compiles
-        such convolutions when they are first used, up to three ways for each of some fifty. For
-        each size and batch that takes half a minute one after the other, and 6 s by 16 processors
-        in a block of `pwcflow.cudnn.planning` (tests/benchmarks/network.json).
+        Those of float32 always do. Of half precision it takes a fifth less time, but cuDNN
+        compiles such convolutions when they are first used, up to three ways for each of some
+        fifty. For each size and batch that takes half a minute one after the other, and 6 s by 16
+        processors in a block of `pwcflow.cudnn.planning` (tests/benchmarks/network.json).
         """
         network = copy.copy(self)
         network._fused = True
@@ -150,7 +152,8 @@ class ChannelsLastNetwork:
     ) -> Tensor:
         """Return a decoder's dense block; `coarser` is the result of the head before it."""
         n, c, h, w = first.shape
-        place = sum(DENSE_CHANNELS) if self._writes_in_place() else 0
+        in_place = self._fused or self.dtype == torch.float32
+        place = sum(DENSE_CHANNELS) if in_place else 0
         if decoder.upsampling is None:
             x = self._empty(n, place + ALIGNED_CHANNELS, h, w)
             warped = second
@@ -164,7 +167,7 @@ class ChannelsLastNetwork:
             warped = warp_features(second, flow, FLOW_SCALE / 2**decoder.level)
             volume = x[:, place:-PACKED_CHANNELS]
         leaky_cost_volume(first, warped, LEAKY_SLOPE, volume)
-        if not self._writes_in_place():
+        if not in_place:
             for layer in decoder.dense:
                 x = convolve_and_append(x, layer.weight, layer.bias, LEAKY_SLOPE)
             return x
@@ -173,10 +176,6 @@ class ChannelsLastNetwork:
             self._convolve(x[:, place:], layer, x[:, start:place], LEAKY_SLOPE)
             place = start
         return x
-
-    def _writes_in_place(self) -> bool:
-        """Return whether convolutions read and write some channels of a tensor as fast as all."""
-        return self._fused or self.dtype == torch.float32
 
     def _result(self, x: Tensor, layer: _Convolution, slope: float) -> Tensor:
         n, _, h, w = x.shape

@@ -53,16 +53,17 @@ def convolve_and_append(x: Tensor, weight: Tensor, bias: Tensor, slope: float) -
     """Return LeakyReLU of a 3 x 3 convolution plus a bias, with what it saw behind it.
 
     For half precision without fused convolutions: cuDNN's ready ones take and give no channels of
-    a larger tensor without copies, and this is one copy for both. Has no gradient.
+    a larger tensor without copies. This is one copy, in the pass for bias and LeakyReLU. Has no
+    gradient.
 
     Args:
         x: (N, C, H, W), channels-last.
         weight: (K, C, 3, 3), channels-last, of the dtype and device of `x`.
         bias: (K,), likewise.
-        slope: what negative values are multiplied by.
+        slope: what negative values are multiplied by, above 0.
 
     Returns:
-        (N, K + C, H, W), channels-last.
+        (N, K + C, H, W), channels-last; the K channels come first.
     """
     n, _, h, w = x.shape
     y = torch.empty(

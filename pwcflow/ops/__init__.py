@@ -4,7 +4,7 @@
 their gradients; without any `pwcflow::leaky_cost_volume`, and for inference
 `pwcflow::bias_leaky_relu_` in place, `pwcflow::prepare_images`, `pwcflow::warp_features`,
 `pwcflow::upsample_flow` and `pwcflow::finish_flow`. Convolutions of float32 are a plain function;
-what dense blocks need for training is in `pwcflow.ops.append`.
+what is around those of dense blocks is in `pwcflow.ops.append`.
 """
 
 from pwcflow.ops.bias_leaky_relu import bias_leaky_relu, bias_leaky_relu_

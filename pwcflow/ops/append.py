@@ -1,6 +1,7 @@
-"""What a dense block does around its convolutions, in one pass each way; for training.
+"""What a dense block does around its convolutions, in one pass each way.
 
-These are plain functions, no operators: `pwcflow.dense_block` has the gradient of them all.
+These are plain functions, no operators: `pwcflow.dense_block` has the gradient of them all, for
+training. Inference appends too, where convolutions cannot write into the block themselves.
 A layer's result becomes the first channels of a tensor whose others are what the layer saw. That
 tensor is seen by several later layers, whose gradients of these channels are added up.
 """

@@ -112,6 +112,10 @@ BAD_USAGE = [
     ("train --preview out/a.png --recipe default", "--preview does not train: leave out --recipe"),
     ("train --recipe default --minutes 1", "give -o DIR, or --preview PNG"),
     ("train -o out --steps 1 --init default --keep 1", "must be a number from 0 up, below 1: 1"),
+    (
+        "train -o out --recipe default --minutes 1 --keep-of default",
+        "the stages of --recipe decide --keep-of: leave out one or the other",
+    ),
     ("train -o out --steps 1 --init default --keep-of default", "--keep-of is what --keep is a"),
     ("train -o out --steps 1 --keep 0.2", "--keep is a share of the weights of --init: give that"),
 ]

@@ -213,7 +213,9 @@ def train(
             "with --data"
         )
     if keep and init is None and keep_of is None and not resume:
-        raise typer.BadParameter("--keep is a share of the weights of --init: give that too")
+        raise typer.BadParameter(
+            "--keep is a share of the weights of --init: give that too, or --keep-of"
+        )
     if keep_of is not None and not keep:
         raise typer.BadParameter("--keep-of is what --keep is a share of: give that too")
     height, width = height_by_width(size, "384x512")

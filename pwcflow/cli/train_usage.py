@@ -6,7 +6,8 @@ from typing import Any
 import typer
 
 STAGES_DECIDE = {
-    *("data", "size", "lr", "warm_up", "optimizer", "robust", "motion", "init", "keep", "steps")
+    *("data", "size", "lr", "warm_up", "optimizer", "robust", "motion", "init", "keep", "keep_of"),
+    "steps",
 }
 """Parameters of `train` that a recipe has values for."""
 

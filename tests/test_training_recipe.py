@@ -28,7 +28,7 @@ STAGES = (
     Stage(share=0.2, peak_lr=1e-3, **SMALL),
     Stage(share=0.6, peak_lr=2e-4, q=0.5, warm_share=0.5, **SMALL),
     Stage(
-        share=0.2, peak_lr=1e-3, optimizer="adamw", keep=0.25, keep_of=2, **SMALL | {"width": 128}
+        share=0.2, peak_lr=1e-3, optimizer="adamw", keep=0.25, keep_of=1, **SMALL | {"width": 128}
     ),
 )
 NO_IMAGES = {"photos": [], "sprites": [], "holdout": []}
@@ -62,7 +62,7 @@ def test_the_stages_fill_the_time_and_the_first_begins_from_nothing():
     assert sum(stage.share for stage in DEFAULT) == pytest.approx(1)
     assert [stage.q for stage in DEFAULT] == [None, 0.5, 0.5, 0.5, 0.5]
     kept = {number: (s.keep, s.keep_of) for number, s in enumerate(DEFAULT, 1) if s.keep}
-    assert kept == {3: (0.2, 1), 5: (0.25, 2)}
+    assert kept == {3: (0.2, None), 5: (0.25, 3)}
     assert RECIPES == {"default": DEFAULT}
 
 

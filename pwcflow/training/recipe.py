@@ -40,9 +40,9 @@ class Stage:
     q: float | None = None
     warm_share: float = 0.05
     keep: float = 0.0
-    """Share of the weights of a stage before in those that come out."""
-    keep_of: int = 1
-    """How many stages before."""
+    """Share of an earlier stage's weights in those that come out."""
+    keep_of: int | None = None
+    """The number of that stage, from 1; None for the one before."""
 
     def scenes(self, *, photographs: bool) -> SceneSettings:
         """Return what is rendered, with `photographs` or without."""
@@ -64,7 +64,7 @@ DEFAULT = (
         peak_lr=2e-4,
         q=0.5,
         keep=0.25,
-        keep_of=2,
+        keep_of=3,
     ),
 )
 """The first legs of the shipped weights had no robust loss either; see weights/RUNS.md."""
@@ -141,8 +141,8 @@ def _run_of(settings: TrainSettings, stage: Stage, number: int) -> TrainSettings
     """Return the settings of a stage: to begin with it, or to go on."""
     steps, minutes = settings.steps, settings.minutes
 
-    def before(stages: int) -> Path:
-        return replace(settings, output=settings.output / str(number - stages)).weights_path
+    def weights_of(stage: int) -> Path:
+        return replace(settings, output=settings.output / str(stage)).weights_path
 
     run = replace(
         settings,
@@ -156,9 +156,9 @@ def _run_of(settings: TrainSettings, stage: Stage, number: int) -> TrainSettings
         warm_share=stage.warm_share,
         q=stage.q,
         seed=settings.seed + number,
-        init=before(1) if number > 1 else None,
+        init=weights_of(number - 1) if number > 1 else None,
         keep=stage.keep,
-        keep_of=before(stage.keep_of) if stage.keep else None,
+        keep_of=None if stage.keep_of is None else weights_of(stage.keep_of),
     )
     begun = number == 1 or run.checkpoint_path.exists()  # without the first nothing is to go on
     return replace(run, resume=settings.resume and begun)

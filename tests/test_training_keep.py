@@ -1,4 +1,4 @@
-"""What `keep` writes and measures lies between the initial weights and the trained ones."""
+"""What `keep` writes and measures lies between the trained weights and the initial, or others."""
 
 import json
 from dataclasses import replace
@@ -42,7 +42,7 @@ def kept(output, init, **changes):
     ("keep", "expected"),
     [(0.0, [3.0, -4.0, 8.0]), (0.25, [2.5, -3.0, 8.0]), (0.75, [1.5, -1.0, 8.0])],
 )
-def test_a_share_of_the_initial_weights_and_the_rest_of_the_trained(keep, expected):
+def test_a_share_of_weights_and_the_rest_of_the_trained(keep, expected):
     trained = {"a": torch.tensor([3.0, -4.0]), "b": torch.tensor([[8.0]])}
     initial = {"a": torch.tensor([1.0, 0.0]), "b": torch.tensor([[8.0]])}
     between = interpolated(trained, initial, keep)
@@ -104,7 +104,7 @@ def test_training_goes_the_same_way_whatever_is_kept(whole, tmp_path):
     ours, theirs = (load_checkpoint(run.checkpoint_path) for run in (whole[0], plain))
     for slot, tensors in theirs.optimizer.items():
         assert all(torch.equal(ours.optimizer[slot][name], tensors[name]) for name in tensors), slot
-    assert theirs.initial is None
+    assert theirs.kept is None
 
 
 def test_a_run_that_goes_on_needs_the_file_it_began_with_no_more(whole, tmp_path, init):
@@ -152,9 +152,9 @@ def test_a_checkpoint_from_before_there_was_keep_goes_on(whole, tmp_path):
         train(replace(changed(whole[0], tmp_path, make_old), keep=0.25), shifted_textures)
 
 
-def test_initial_weights_of_another_shape_are_refused(whole, tmp_path):
+def test_kept_weights_of_another_shape_are_refused(whole, tmp_path):
     settings = changed(whole[0], tmp_path, lambda content: content["initial"].popitem())
-    with pytest.raises(WeightsError, match="its initial weights have other shapes"):
+    with pytest.raises(WeightsError, match="its kept weights have other shapes"):
         train(settings, shifted_textures)
 
 

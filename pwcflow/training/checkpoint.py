@@ -23,7 +23,7 @@ from pwcflow.weights.layouts import expected_shapes
 FORMAT = "pwcflow training 2"
 """What the file says it is; a change of its content changes the number."""
 _READABLE = ("pwcflow training 1", FORMAT)
-"""In 1 there were no initial weights, and no errors."""
+"""In 1 there were no weights to keep a share of, and no errors."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Checkpoint:
     """How long the run has lasted."""
     settings: dict[str, Any]
     """Of the run that wrote it, as plain values."""
-    initial: dict[str, Tensor] | None = None
+    kept: dict[str, Tensor] | None = None
     """Weights of an `AlignedPwcNet` that the run keeps a share of, if it does."""
     errors_before: dict[str, float] = field(default_factory=dict)
     """Mean end-point error in pixels before the first step, by validation set."""
@@ -62,7 +62,8 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "pairs": checkpoint.pairs,
         "seconds": checkpoint.seconds,
         "settings": checkpoint.settings,
-        "initial": None if checkpoint.initial is None else unalign_state(checkpoint.initial),
+        # Called so since once only a share of the initial weights could be kept.
+        "initial": None if checkpoint.kept is None else unalign_state(checkpoint.kept),
         "errors_before": checkpoint.errors_before,
     }
     data = BytesIO()  # a full disk under torch.save is an error about positions in the file
@@ -93,8 +94,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
             "initial weights"
         )
     slots = {"average": content["state_dict"], **content["slots"]}
-    initial = content.get("initial")
-    checked = slots if initial is None else {**slots, "initial weights": initial}
+    kept = content.get("initial")
+    checked = slots if kept is None else {**slots, "kept weights": kept}
     _check(path, checked, content["counters"])
     return Checkpoint(
         optimizer={slot: align_state(slots[slot]) for slot in SLOTS}
@@ -103,7 +104,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         pairs=content["pairs"],
         seconds=content["seconds"],
         settings=content["settings"],
-        initial=None if initial is None else align_state(initial),
+        kept=None if kept is None else align_state(kept),
         errors_before=content.get("errors_before", {}),
     )
 

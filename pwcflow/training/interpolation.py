@@ -1,4 +1,4 @@
-"""Weights between those that a run began with and those that it came to."""
+"""Weights between those that a run came to and others, such as those that it began with."""
 
 from collections.abc import Mapping
 
@@ -7,16 +7,16 @@ from torch import Tensor
 
 
 def interpolated(
-    trained: Mapping[str, Tensor], initial: Mapping[str, Tensor] | None, keep: float
+    trained: Mapping[str, Tensor], kept: Mapping[str, Tensor] | None, keep: float
 ) -> Mapping[str, Tensor]:
-    """Return `keep` of the initial weights plus 1 - `keep` of the trained ones, by name.
+    """Return a share `keep` of the weights `kept` plus 1 - `keep` of the trained ones, by name.
 
-    Where both are equal, the result is equal to them to the last bit. Without initial weights, none
-    of which are kept, it is the trained ones.
+    Where both are equal, the result is equal to them to the last bit. Without any to keep it is the
+    trained ones.
 
     Source: Wortsman et al., "Robust fine-tuning of zero-shot models" (WiSE-FT), CVPR 2022 (arXiv
     2109.01903), section 3, with alpha = 1 - keep.
     """
-    if initial is None:
+    if kept is None:
         return trained
-    return {name: torch.lerp(weights, initial[name], keep) for name, weights in trained.items()}
+    return {name: torch.lerp(weights, kept[name], keep) for name, weights in trained.items()}

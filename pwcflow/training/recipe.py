@@ -203,7 +203,7 @@ def _restore_weights(run: TrainSettings) -> None:
     except WeightsError:
         checkpoint = load_checkpoint(run.checkpoint_path)
         average = checkpoint.optimizer["average"]
-        export_weights(interpolated(average, checkpoint.initial, run.keep), run.weights_path)
+        export_weights(interpolated(average, checkpoint.kept, run.keep), run.weights_path)
 
 
 @contextmanager

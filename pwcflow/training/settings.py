@@ -57,7 +57,7 @@ class TrainSettings:
     keep: float = 0.0
     """Share of other weights in those measured and written; the rest is the average.
 
-    It keeps what the initial weights do better on images unlike those trained on. Source: Wortsman
+    It keeps what those weights do better on images unlike those trained on. Source: Wortsman
     et al., "Robust fine-tuning of zero-shot models", CVPR 2022 (arXiv 2109.01903), section 3, where
     alpha is 1 - keep.
     """
@@ -89,9 +89,9 @@ class TrainSettings:
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be in 0..1, and not 1: {getattr(self, name)}")
         if self.keep and self.init is None and self.keep_of is None and not self.resume:
-            raise ValueError("keep must be 0 without init: it is a share of those weights")
+            raise ValueError("keep must be 0 without init or keep_of: it is a share of them")
         if self.keep_of is not None and not self.keep:
-            raise ValueError("keep must be above 0 with keep_of: it is a share of those weights")
+            raise ValueError("keep must be above 0 with keep_of: it is a share of them")
         if self.optimizer not in get_args(OptimizerName):
             raise ValueError(f"optimizer must be adamw or muon: {self.optimizer}")
         check_size(self.height, self.width)
@@ -146,8 +146,8 @@ class Summary:
     skipped: int
     """Steps whose gradient was not finite, which changed nothing, since the run was resumed."""
     errors_before: dict[str, float]
-    """Mean end-point error in pixels by validation set, of the weights it began with; empty without
-    validation, and for a run that was resumed."""
+    """Mean end-point error in pixels by validation set, of what would be written before the first
+    step; empty without validation, and for a run that was resumed."""
     errors: dict[str, float]
     """The same at the last validation after some steps; empty if there was none."""
     checkpoint: Path

@@ -27,9 +27,8 @@ class Start:
     """How long the run has lasted."""
     errors_before: dict[str, float] = field(default_factory=dict)
     """Mean end-point error in pixels before the first step, by validation set."""
-    initial: dict[str, Tensor] | None = None
-    """The initial weights, or those of `keep_of`, of an `AlignedPwcNet`, to keep a share of; None
-    if the settings keep none."""
+    kept: dict[str, Tensor] | None = None
+    """Weights of an `AlignedPwcNet` to keep a share of; None if the settings keep none."""
 
 
 def start(settings: TrainSettings, optimizer: FlatAdamW, *, quiet: bool) -> Start:
@@ -41,8 +40,8 @@ def start(settings: TrainSettings, optimizer: FlatAdamW, *, quiet: bool) -> Star
         quiet: show no progress of a download.
 
     Raises:
-        WeightsError: the initial weights or the checkpoint cannot be used, or the checkpoint is of
-            a run with other settings.
+        WeightsError: the initial weights, those to keep a share of or the checkpoint cannot be
+            used, or the checkpoint is of a run with other settings.
     """
     # A run that was killed before its first checkpoint has a log, and begins once more.
     if settings.resume and (settings.checkpoint_path.exists() or not settings.log_path.exists()):
@@ -54,7 +53,7 @@ def start(settings: TrainSettings, optimizer: FlatAdamW, *, quiet: bool) -> Star
             checkpoint.pairs,
             checkpoint.seconds,
             checkpoint.errors_before,
-            checkpoint.initial,
+            checkpoint.kept,
         )
     if settings.init is None:
         weights = align_state(initial_weights(settings.seed))
@@ -63,7 +62,7 @@ def start(settings: TrainSettings, optimizer: FlatAdamW, *, quiet: bool) -> Star
     optimizer.start(weights)
     if settings.keep_of is not None:
         weights = align_state(load_weights(settings.keep_of, quiet=quiet).state)
-    return Start(initial=weights if settings.keep else None)
+    return Start(kept=weights if settings.keep else None)
 
 
 def _check_same(settings: TrainSettings, checkpoint: Checkpoint) -> None:

@@ -68,7 +68,8 @@ def train(
     Raises:
         DivergedError: FAILURES_TOLERATED steps in a row had no finite gradient; the checkpoint
             and the weights written are those of the last good step.
-        WeightsError: the initial weights or the checkpoint cannot be used.
+        WeightsError: the initial weights, those to keep a share of or the checkpoint cannot be
+            used.
         OutputError: the output cannot be written, or holds a run that is not to be resumed.
         DeviceError: there are fewer devices.
     """
@@ -117,7 +118,7 @@ class _Run:
         begun = start(settings, self._optimizer, quiet=ranks.rank > 0)
         make_folder(settings.output)  # not before it is known that there are weights
         self._step, self._pairs, self._seconds_before = begun.step, begun.pairs, begun.seconds
-        self._errors_before, self._initial = begun.errors_before, begun.initial
+        self._errors_before, self._kept = begun.errors_before, begun.kept
         ranks.copy_first(self._optimizer.flats())
         self._optimizer.publish()
         self._renderer = make_renderer(ranks.device, ranks.rank, ranks.world)
@@ -245,7 +246,7 @@ class _Run:
 
     def _weights(self) -> Mapping[str, Tensor]:
         """Return the weights that come out of the run if it ends here."""
-        return interpolated(self._optimizer.average(), self._initial, self._settings.keep)
+        return interpolated(self._optimizer.average(), self._kept, self._settings.keep)
 
     def _elapsed(self) -> float:
         """Return how long the run has lasted, before it was resumed included."""
@@ -258,7 +259,7 @@ class _Run:
             pairs=self._pairs,
             seconds=self._elapsed(),
             settings=self._settings.as_plain(),
-            initial=self._initial,
+            kept=self._kept,
             errors_before=self._errors_before,
         )
         save_checkpoint(self._settings.checkpoint_path, checkpoint)

@@ -51,7 +51,7 @@ def scenes_of(textures, count=4, seed=0, settings=SETTINGS):
         {},
         {"solid": 1.0, "attached": 0.0},
         {"solid": 0.0, "attached": 1.0},
-        {"procedural": 0.8},
+        {"procedural": 0.8, "procedural_background": 0.8},
     ],
     ids=str,
 )
@@ -215,7 +215,8 @@ def test_a_renderer_draws_the_same_pairs_for_the_same_step_and_rank(textures):
 @pytest.mark.gpu
 def test_the_kernels_draw_what_plain_torch_draws(textures):
     # A codec makes a step of a last-bit difference; `test_training_codec` compares it on its own.
-    settings = SceneSettings(height=128, width=192, layers=6, procedural=0.5, compressed=0.0)
+    shares = {"procedural": 0.5, "procedural_background": 0.5, "compressed": 0.0}
+    settings = SceneSettings(height=128, width=192, layers=6, **shares)
     renderer = Renderer(textures, settings, batch=24, device=torch.device("cuda"), seed=1)
     wrong_flow, image_errors, wrong_visible = [], [], []
     for step in range(3):

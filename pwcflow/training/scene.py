@@ -92,9 +92,9 @@ class SceneSettings:
     """Share of scenes in which nothing moves at all."""
     procedural: float = 0.2
     """Share of objects whose surface is computed instead of photographed."""
-    procedural_ground: float = 0.08
-    """The same share of backgrounds. A pattern that repeats all over an image fits itself at many
-    motions: much of the error, and little to learn."""
+    procedural_background: float = 0.08
+    """Share of backgrounds, likewise: fewer, since a pattern that repeats all over an image fits
+    itself at many motions, which is much of the error and little to learn."""
     cut_outs: float = 0.4
     """Share of objects that have the outline of a cut-out, where there are any."""
     solid: float = 0.5
@@ -126,7 +126,7 @@ class SceneSettings:
             typical_motion=share * cls.typical_motion if typical_motion is None else typical_motion,
             largest_motion=share * cls.largest_motion,
             procedural=cls.procedural if photographs else 1.0,
-            procedural_ground=cls.procedural_ground if photographs else 1.0,
+            procedural_background=cls.procedural_background if photographs else 1.0,
         )
 
 

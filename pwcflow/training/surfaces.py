@@ -17,11 +17,11 @@ _WAVELENGTHS = {
 def choose_surfaces(layers: Array, rng: Rng, photos: int, s: SceneSettings) -> None:
     """Give some of the layers (N, 1 + L) computed surfaces, the others one of `photos` photographs.
 
-    The first layer is the background; how many are computed is what `s` says.
+    The first layer is the background; it and the others have shares of their own in `s`.
     """
     count = layers.shape
     computed = rng.integers(SURFACES.index("tiles"), len(SURFACES), count)
-    share = (s.procedural_ground, *(s.procedural,) * (count[1] - 1))
+    share = (s.procedural_background, *(s.procedural,) * (count[1] - 1))
     layers["surface"] = np.where(happens(rng, share, count), computed, SURFACES.index("photo"))
     first = rng.random((*count, 1, 3))
     # Some are of little contrast: there is not much to follow, and flow must come from around.

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from pwcflow.bench import report
+from pwcflow.runs.video_outputs import VideoOutputs
 from tests.benchmarks import growth, long_video
 
 from .test_bench import COST
@@ -65,9 +66,20 @@ def test_the_speed_of_a_long_video_leaves_out_what_comes_first_and_last():
     # 3 s before the first flow, then 2 ms each, and a second in which the last ones are finished.
     begun = samples_of((3.0, 0, 1, 1), (3.1, 50, 1, 1), (3.2, 100, 1, 1))
     going_on = samples_of((3.4, 200, 1, 1), (3.8, 400, 1, 1), (4.0, 500, 1, 1))
-    finished = samples_of((4.2, 1000, 1, 1), (5.0, 1000, 1, 1))
+    finished = samples_of((4.2, 992, 1, 1), (5.0, 992, 1, 1))  # counted by 16
     assert long_video.steady(begun + going_on + finished, 1000) == pytest.approx(2.0)
     assert long_video.steady(begun + finished, 1000) is None
+
+
+def test_flow_files_of_a_long_video_are_counted_by_sixteen(tmp_path):
+    outputs = VideoOutputs(folder=tmp_path)
+    counts = []
+    for start, stop in ((0, 15), (15, 16), (16, 49)):
+        for number in range(start, stop):
+            (tmp_path / f"{number:06d}.flo").touch()
+        counts.append(long_video.flows_on_disk(outputs, counts[-1] if counts else 0))
+    assert counts == [0, 16, 48]
+    assert long_video.flows_on_disk(VideoOutputs(folder=None, viz=tmp_path / "a.mp4"), 0) == 0
 
 
 def test_memory_of_the_first_half_of_the_time_stands_beside_that_of_the_second():

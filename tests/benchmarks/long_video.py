@@ -32,6 +32,7 @@ DIFFERENT_FRAMES = 48
 REPEATS = 10
 INTERVAL = 0.1
 FLOWS_AT_ONCE = 16
+"""Flow files are counted by so many: a look at the folder keeps those waiting who write there."""
 BEGUN, SETTLED = 0.2, 0.5
 """Shares of the flows from which on speed, and memory, are those of a run that goes on for ever."""
 
@@ -101,10 +102,7 @@ def write_video(path: Path, frames: int) -> None:
 
 
 def flows_on_disk(outputs: VideoOutputs, at_least: int) -> int:
-    """Return how many flow files there are, to FLOWS_AT_ONCE; of a colour video nobody can tell.
-
-    To list the folder would keep those waiting who write into it.
-    """
+    """Return how many flow files there are, rounded down; of a colour video nobody can tell."""
     if outputs.folder is None:
         return 0
     count = at_least
@@ -144,8 +142,12 @@ def resident_mb() -> float:
 
 
 def steady(samples: list[Sample], flows: int) -> float | None:
-    """Return the ms a flow takes by a line through the samples from BEGUN on."""
-    later = [sample for sample in samples if BEGUN * flows <= sample.flows < flows]
+    """Return the ms a flow takes by a line through the samples from BEGUN on.
+
+    Without the last flows: nobody can tell when they were complete.
+    """
+    last = flows - FLOWS_AT_ONCE
+    later = [sample for sample in samples if BEGUN * flows <= sample.flows <= last]
     if len(later) < 2:
         return None
     slope, _ = np.polyfit([s.flows for s in later], [s.seconds for s in later], 1)

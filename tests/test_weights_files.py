@@ -60,6 +60,19 @@ def test_safetensors_load_whatever_their_suffix(suffix, tmp_path):
     assert_loads(path)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="names are text there")
+@pytest.mark.parametrize("suffix", [".safetensors", ".pt"])
+def test_a_name_that_is_no_text_is_no_obstacle(suffix, tmp_path):
+    path = tmp_path / f"plain{suffix}"
+    if suffix == ".pt":
+        torch.save(TENSORS, path)
+    else:
+        save_file(TENSORS, path)
+    odd = tmp_path / os.fsdecode(b"\xff" + suffix.encode())
+    path.rename(odd)
+    assert_loads(odd)
+
+
 @pytest.mark.parametrize("legacy", [False, True], ids=["zip", "legacy"])
 def test_training_options_beside_the_tensors_are_no_obstacle(legacy, tmp_path):
     content = {

@@ -135,5 +135,5 @@ def _reason(error: BaseException) -> str:
 def _failed(checkpoint: Checkpoint, target: Path, reason: str) -> WeightsError:
     return WeightsError(
         f"cannot download weights '{checkpoint.name}' from {checkpoint.url}: {reason}; try again, "
-        f"or get the file another way and put it at {target} or pass it with --weights FILE"
+        f"or get the file another way and put it at {target} or give the file in place of its name"
     )

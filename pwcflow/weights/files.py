@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load
 from torch import Tensor
 
 from pwcflow.errors import WeightsError, reason_of
@@ -137,7 +137,7 @@ def _torch_load(path: Path) -> object:
 
 def _load_safetensors(path: Path) -> object:
     try:
-        return load_file(path)
+        return load(path.read_bytes())  # `load_file` takes no name that is not UTF-8
     except (SafetensorError, OSError, ValueError, KeyError) as error:
         raise _damaged(path, f"safetensors says: {error}".splitlines()[0]) from error
 

@@ -5,7 +5,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from pwcflow.errors import WeightsError
+from pwcflow.errors import WeightsError, reason_of
 from pwcflow.weights.cache import cache_folder, sha256_when_downloaded
 from pwcflow.weights.catalogue import CHECKPOINTS, Checkpoint
 
@@ -46,11 +46,17 @@ def given_file(name_or_path: str | Path) -> Path:
         WeightsError: there is none.
     """
     path = Path(os.path.expanduser(name_or_path))  # noqa: PTH111 - leaves an unknown ~user be
-    if not os.path.exists(path):  # noqa: PTH110 - False, not an error, for what cannot be a path
+    try:
+        path.stat()
+    except PermissionError as error:
+        raise WeightsError(
+            f"{path} cannot be read: {reason_of(error)}; check the permissions of its folder"
+        ) from error
+    except (OSError, ValueError):  # what cannot be a path, too
         raise WeightsError(
             f"there are no weights '{name_or_path}': no checkpoint has this name and no file "
             f"this path; the names are {', '.join(CHECKPOINTS)}"
-        )
+        ) from None
     return path
 
 

@@ -120,6 +120,17 @@ def test_a_summary_that_cannot_be_printed_is_an_error_in_one_line(inputs, unbuff
     assert_one_error_line(stderr, "no space left on device")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["train", "-h"]], ids=str)
+def test_help_that_cannot_be_printed_is_an_error_in_one_line(arguments, unbuffered):
+    env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    with Path("/dev/full").open("w") as full:
+        code, _, stderr = process(*arguments, stdout=full, env=env)
+    assert code == 1
+    assert_one_error_line(stderr, "cannot write: no space left on device; check the disk")
+
+
 @pytest.mark.skipif(os.name == "nt", reason="needs a POSIX shell")
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
 def test_closed_streams_are_no_reason_to_fail(inputs, closed):

@@ -5,6 +5,7 @@ Exit codes: 0 ok, 1 an input or the environment (one line on stderr), 2 usage, 1
 
 import re
 import signal
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +13,7 @@ from typer.core import TyperCommand
 
 from pwcflow import __version__
 from pwcflow.cli.bench import BENCH_EXAMPLES, bench
+from pwcflow.cli.console import give_up
 from pwcflow.cli.convert import CONVERT_EXAMPLES, convert
 from pwcflow.cli.estimate import ESTIMATE_EXAMPLES, estimate
 from pwcflow.cli.info import INFO_EXAMPLES, info
@@ -19,6 +21,7 @@ from pwcflow.cli.train import TRAIN_EXAMPLES, train
 from pwcflow.cli.video import VIDEO_EXAMPLES, video
 from pwcflow.cli.view import VIEW_EXAMPLES, view
 from pwcflow.cli.visualize import VISUALIZE_EXAMPLES, visualize
+from pwcflow.errors import reason_of
 
 app = typer.Typer(
     help="Dense optical flow from files: PWC-Net on a GPU or a CPU.",
@@ -78,4 +81,9 @@ def main() -> None:
         number = getattr(signal, name, None)
         if number and signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)
-    app()
+    try:
+        app()
+    except OSError as error:  # of help and version: a command tells its own itself
+        give_up(sys.stdout)
+        print(f"error: cannot write: {reason_of(error)}; check the disk", file=sys.stderr)
+        sys.exit(1)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 import typer
 
@@ -85,7 +85,11 @@ def _print(text: str, *, err: bool = False) -> None:
     try:
         typer.echo(line.encode(encoding, "backslashreplace").decode(encoding), err=err)
     except OSError:
-        # What could not be written stays in the stream, and Python would fail on it again at exit.
-        with Path(os.devnull).open("wb") as nowhere:
-            os.dup2(nowhere.fileno(), stream.fileno())
+        give_up(stream)
         raise
+
+
+def give_up(stream: IO[str]) -> None:
+    """Let what could not be written to a stream go nowhere: Python tries it once more at exit."""
+    with Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())

@@ -109,6 +109,10 @@ BAD_USAGE = [
     ("train -o out --recipe default --steps 1 --lr 1", "decide --steps, --lr: leave out one or"),
     ("train -o out --recipe default", "the length of all stages of --recipe together: --minutes"),
     ("train -o out --recipe long --minutes 1", "must be default: long"),
+    (
+        "train --preview out/a.png --init default",
+        "--preview does not train: leave out --init, --keep",
+    ),
     ("train --preview out/a.png --recipe default", "--preview does not train: leave out --recipe"),
     ("train --recipe default --minutes 1", "give -o DIR, or --preview PNG"),
     ("train -o out --steps 1 --init default --keep 1", "must be a number from 0 up, below 1: 1"),

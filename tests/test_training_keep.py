@@ -173,3 +173,13 @@ def test_the_command_keeps_a_share_of_the_weights_it_starts_from_or_of_others(
     written = load_weights(Path(json.loads(result.stdout)["weights"])).state
     trained = load_weights(Path("out/run/checkpoint.pt")).state
     assert_between(written, load_weights(others).state, trained, 0.5)
+
+
+def test_a_run_killed_before_its_first_checkpoint_asks_for_its_initial_weights_again(
+    tmp_path, init
+):
+    begun = kept(tmp_path, init, resume=True)
+    begun.log_path.write_text("{}\n")  # as after a kill
+    with pytest.raises(WeightsError, match="begins anew: give the initial weights"):
+        train(replace(begun, init=None), shifted_textures)
+    assert train(begun, shifted_textures).outcome == "finished"

@@ -5,6 +5,7 @@ import shutil
 import signal
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import pytest
 import torch
@@ -232,6 +233,23 @@ def test_a_full_disk_is_told_and_keeps_the_checkpoint_before(learnt, tmp_path):
         save_checkpoint(path, checkpoint)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs a file that none can read")
+def test_a_checkpoint_that_cannot_be_read_is_not_called_damaged(tmp_path):
+    settings = tiny(tmp_path, resume=True)
+    settings.checkpoint_path.symlink_to("/proc/self/mem")
+    with pytest.raises(WeightsError, match="cannot be read: input/output error; check its"):
+        train(settings, shifted_textures)
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_a_recipe_is_not_gone_on_with_as_a_plain_run(tmp_path, resume):
+    stage = tmp_path / "1" / "checkpoint.pt"
+    stage.parent.mkdir()
+    stage.touch()
+    with pytest.raises(OutputError, match="is of a run by a recipe; go on with that recipe"):
+        train(tiny(tmp_path, resume=resume), shifted_textures)
 
 
 @pytest.mark.parametrize("name", ["init", "keep_of"])

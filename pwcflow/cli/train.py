@@ -152,12 +152,16 @@ def train(
             "--keep",
             metavar="SHARE",
             callback=share,
-            help="Share of the weights of --init in those that are written.",
+            help="Share of the weights of --init, or of --keep-of, in those that are written.",
         ),
     ] = 0.0,
     keep_of: Annotated[
         str | None,
-        typer.Option("--keep-of", metavar="NAME|FILE", help="--keep a share of these instead."),
+        typer.Option(
+            "--keep-of",
+            metavar="NAME|FILE",
+            help="Weights to keep a share of in place of those of --init: an ancestor of them.",
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in DIR.")] = False,
     seed: Annotated[
@@ -212,12 +216,12 @@ def train(
             "--photos, --sprites, --holdout and --motion are of rendered pairs: leave them out "
             "with --data"
         )
-    if keep and init is None and keep_of is None and not resume:
-        raise typer.BadParameter(
-            "--keep is a share of the weights of --init: give that too, or --keep-of"
-        )
+    if keep and init is None and not resume:
+        raise typer.BadParameter("--keep is a share of the weights of --init: give that too")
     if keep_of is not None and not keep:
-        raise typer.BadParameter("--keep-of is what --keep is a share of: give that too")
+        raise typer.BadParameter("--keep-of is what --keep is a share of: give one above 0")
+    if preview and (init is not None or keep or resume):
+        raise typer.BadParameter("--preview does not train: leave out --init, --keep and --resume")
     height, width = height_by_width(size, "384x512")
     with friendly_errors(quiet):
         import_torch()

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from pwcflow.aligned import align_state, unalign_state
 from pwcflow.atomic_file import replacing
-from pwcflow.errors import WeightsError
+from pwcflow.errors import WeightsError, reason_of
 from pwcflow.training.optimizer import COUNTERS, SLOTS, State
 from pwcflow.weights.layouts import expected_shapes
 
@@ -76,12 +76,18 @@ def load_checkpoint(path: Path) -> Checkpoint:
     """Read what `save_checkpoint` wrote.
 
     Raises:
-        WeightsError: the file is missing, damaged, or something else.
+        WeightsError: the file is missing, damaged, or something else, or may not be read.
     """
     if not path.is_file():
         raise WeightsError(f"there is no checkpoint {path} to go on from; start without resuming")
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        data = BytesIO(path.read_bytes())
+    except OSError as error:
+        raise WeightsError(
+            f"{path} cannot be read: {reason_of(error)}; check its permissions"
+        ) from error
+    try:
+        content = torch.load(data, map_location="cpu", weights_only=True)
     except MemoryError:
         raise
     except Exception as error:  # torch raises nearly anything for broken bytes

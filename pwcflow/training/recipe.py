@@ -117,7 +117,8 @@ def run_recipe(
         for number, (stage, run) in enumerate(zip(stages, runs, strict=True), 1):
             result = _finished(run) if settings.resume else None
             if result is not None:
-                _restore_weights(run)
+                with _telling_how_to_go_on(number, runs):
+                    _restore_weights(run)
             else:
                 with _telling_how_to_go_on(number, runs):
                     if interruption.requested:

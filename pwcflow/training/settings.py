@@ -88,8 +88,8 @@ class TrainSettings:
         for name in ("warm_share", "ema", "keep"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be in 0..1, and not 1: {getattr(self, name)}")
-        if self.keep and self.init is None and self.keep_of is None and not self.resume:
-            raise ValueError("keep must be 0 without init or keep_of: it is a share of them")
+        if self.keep and self.init is None and not self.resume:
+            raise ValueError("keep must be 0 without init: it is a share of such weights")
         if self.keep_of is not None and not self.keep:
             raise ValueError("keep must be above 0 with keep_of: it is a share of them")
         if self.optimizer not in get_args(OptimizerName):

@@ -55,6 +55,11 @@ def start(settings: TrainSettings, optimizer: FlatAdamW, *, quiet: bool) -> Star
             checkpoint.errors_before,
             checkpoint.kept,
         )
+    if settings.init is None and settings.keep:
+        raise WeightsError(
+            f"{settings.output} has no checkpoint yet, so the run begins anew: give the initial "
+            "weights that it is to keep a share of"
+        )
     if settings.init is None:
         weights = align_state(initial_weights(settings.seed))
     else:

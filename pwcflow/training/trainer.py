@@ -275,6 +275,11 @@ def _check_output(settings: TrainSettings) -> None:
             f"{settings.weights_path} is of a run without {path.name}, such as one by a recipe; "
             "choose another folder, or resume that run as it was begun"
         )
+    if not path.exists() and (settings.output / "1" / path.name).exists():
+        raise OutputError(
+            f"{settings.output} is of a run by a recipe; go on with that recipe, or choose another "
+            "folder"
+        )
     if settings.tensorboard:
         import_tensorboard()
 

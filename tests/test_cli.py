@@ -13,6 +13,7 @@ import pytest
 
 from pwcflow.flow_file import read_flow, write_flow
 from pwcflow.image_file import read_image
+from pwcflow.runs.folder_lock import LOCK_NAME, locked_folder
 from pwcflow.visualization import STYLES, occlusion, overlay
 from tests.command_line import (
     COMMANDS,
@@ -264,6 +265,15 @@ def test_a_folder_that_is_called_like_a_video_gets_the_flow_files(inputs):
 
 
 # training
+
+
+def test_training_into_a_folder_that_another_run_writes_into_is_refused(inputs):
+    length = ["--steps", 1, "--size", "64x64", "--batch", 1, "--device", "cpu"]
+    with locked_folder(Path("out/run")):
+        result = invoke("train", "-o", "out/run", *length)
+        assert [path.name for path in Path("out/run").iterdir()] == [LOCK_NAME]
+    assert result.exit_code == 1
+    assert_one_error_line(result.stderr, "out/run is being written by another process; wait until")
 
 
 def test_trained_weights_are_those_of_an_estimate(inputs):

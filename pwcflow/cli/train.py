@@ -1,5 +1,6 @@
 """The command `train`."""
 
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Annotated, cast
@@ -225,7 +226,9 @@ def train(
     height, width = height_by_width(size, "384x512")
     with friendly_errors(quiet):
         import_torch()
+        from pwcflow.runs.folder_lock import locked_folder
         from pwcflow.training.datasets import KINDS, find_pairs
+        from pwcflow.training.ranks import is_first_process
         from pwcflow.training.recipe import RECIPES, run_recipe
         from pwcflow.training.run import pairs_of, run_training, scenes_of
         from pwcflow.training.run import preview as write_preview
@@ -281,9 +284,9 @@ def train(
             if recipe
             else partial(run_training, settings, scenes, data=datasets)
         )
-        result = run(
-            photos=photos or [], sprites=sprites or [], holdout=holdout or [], manifest=evaluation
-        )
+        images = {"photos": photos or [], "sprites": sprites or [], "holdout": holdout or []}
+        with locked_folder(output) if is_first_process() else nullcontext():
+            result = run(**images, manifest=evaluation)
         if result["outcome"] == "interrupted":
             raise KeyboardInterrupt(
                 f"kept {result['checkpoint']} and {result['weights']} after {result['pairs']} "

@@ -239,6 +239,21 @@ def unalign_state(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
+def fill_up(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """Return a convolution with zeros up to a whole multiple of ALIGNMENT results.
+
+    Args:
+        weight: (K, C, R, S).
+        bias: (K,).
+
+    Returns:
+        both, the weight channels-last; they have gradients.
+    """
+    gap = -len(bias) % ALIGNMENT
+    weight = F.pad(weight, (0, 0, 0, 0, 0, 0, 0, gap))
+    return weight.contiguous(memory_format=torch.channels_last), F.pad(bias, (0, gap))
+
+
 def _activated(convolution: nn.Module, x: Tensor) -> Tensor:
     assert isinstance(convolution, nn.Conv2d)
     assert convolution.bias is not None
@@ -256,7 +271,7 @@ def _activated(convolution: nn.Module, x: Tensor) -> Tensor:
 def _apply_head(x: Tensor, flow: nn.Module, feature: nn.ConvTranspose2d | None) -> Tensor:
     """Return what the convolution of `decoder_head` finds in `x`: flow, feature, zeros."""
     assert isinstance(flow, nn.Conv2d)
-    return F.conv2d(x, *decoder_head(flow, feature, ALIGNMENT), padding=1)
+    return F.conv2d(x, *fill_up(*decoder_head(flow, feature)), padding=1)
 
 
 def _at_least_float32(flow: Tensor) -> Tensor:

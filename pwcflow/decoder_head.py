@@ -10,29 +10,23 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
-def decoder_head(
-    flow: nn.Conv2d, feature: nn.ConvTranspose2d | None, alignment: int
-) -> tuple[Tensor, Tensor]:
+def decoder_head(flow: nn.Conv2d, feature: nn.ConvTranspose2d | None) -> tuple[Tensor, Tensor]:
     """Return weight and bias of the convolution, of padding 1; they have gradients.
 
     Args:
         flow: C to 2 channels, 3 x 3.
         feature: C to 2 channels, 4 x 4, with stride 2 and padding 1; None at the finest level.
-        alignment: zeros fill the results up to a multiple of it.
 
     Returns:
-        weight (K, C, 3, 3), channels-last, and bias (K,): K is 2 for the flow, then 8 for the
-        feature, as `F.pixel_shuffle` takes them, then zeros.
+        weight (K, C, 3, 3) and bias (K,): K is 2 for the flow, then 8 for the feature, as
+        `F.pixel_shuffle` takes them.
     """
     assert flow.bias is not None
-    weight, bias = flow.weight, flow.bias
-    if feature is not None:
-        assert feature.bias is not None
-        weight = torch.cat((weight, subpixel_weight(feature.weight)))
-        bias = torch.cat((bias, feature.bias.repeat_interleave(4)))
-    gap = -len(bias) % alignment
-    weight = F.pad(weight, (0, 0, 0, 0, 0, 0, 0, gap))
-    return weight.contiguous(memory_format=torch.channels_last), F.pad(bias, (0, gap))
+    if feature is None:
+        return flow.weight, flow.bias
+    assert feature.bias is not None
+    weight = torch.cat((flow.weight, subpixel_weight(feature.weight)))
+    return weight, torch.cat((flow.bias, feature.bias.repeat_interleave(4)))
 
 
 def subpixel_weight(weight: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from pwcflow.aligned import fill_up
 from pwcflow.decoder_head import decoder_head, subpixel_weight
 
 
@@ -21,7 +22,7 @@ def test_flow_and_feature_are_those_of_two_layers_and_so_are_their_gradients():
     parameters = [*flow.double().parameters(), *feature.double().parameters()]
     x = torch.randn(2, 5, 3, 4, dtype=torch.float64)
     target = torch.randn(2, 2, 3, 4).double(), torch.randn(2, 2, 6, 8).double()
-    found = F.conv2d(x, *decoder_head(flow, feature, 8), padding=1)
+    found = F.conv2d(x, *fill_up(*decoder_head(flow, feature)), padding=1)
     assert found.shape == (2, 16, 3, 4)
     assert not found[:, 10:].any()
     ours = found[:, :2], F.pixel_shuffle(found[:, 2:10], 2)
@@ -36,7 +37,7 @@ def test_flow_and_feature_are_those_of_two_layers_and_so_are_their_gradients():
 
 def test_without_a_finer_level_there_is_flow_and_zeros():
     flow = nn.Conv2d(5, 2, 3, padding=1)
-    weight, bias = decoder_head(flow, None, 8)
+    weight, bias = fill_up(*decoder_head(flow, None))
     assert torch.equal(weight[:2], flow.weight)
     assert torch.equal(bias[:2], flow.bias)
     assert (weight.shape, bias.shape) == ((8, 5, 3, 3), (8,))

@@ -23,7 +23,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pwcflow.aligned import ALIGNMENT, AlignedPwcNet, align_state
+from pwcflow.aligned import ALIGNMENT, AlignedPwcNet, align_state, fill_up
 from pwcflow.cudnn import Geometry
 from pwcflow.decoder_head import decoder_head
 from pwcflow.inference.convolution import convolve_and_append, convolve_into
@@ -200,7 +200,7 @@ class ChannelsLastNetwork:
         return _Decoder(
             module.level,
             [self._convolutions(layer)[0] for layer in module.dense],
-            self._filled_up(*decoder_head(module.flow_head, feature, ALIGNMENT), Geometry()),
+            self._filled_up(*decoder_head(module.flow_head, feature), Geometry()),
             None if coarsest else self._upsampling(module.upsample_flow),
         )
 
@@ -221,15 +221,10 @@ class ChannelsLastNetwork:
         return self._filled_up(layer.weight, layer.bias, geometry)
 
     def _filled_up(self, weight: Tensor, bias: Tensor, geometry: Geometry) -> _Convolution:
-        """Return a convolution with zeros up to whole multiples of ALIGNMENT channels."""
-        gap = -len(bias) % ALIGNMENT
-        weight = F.pad(weight, (0, 0, 0, 0, 0, -weight.shape[1] % ALIGNMENT, 0, gap))
-        weight = weight.to(self._device, self.dtype)
-        return _Convolution(
-            weight.contiguous(memory_format=torch.channels_last),
-            F.pad(bias, (0, gap)).to(self._device, self.dtype),
-            geometry,
-        )
+        """Return a convolution whose channels are whole multiples of ALIGNMENT."""
+        weight = F.pad(weight, (0, 0, 0, 0, 0, -weight.shape[1] % ALIGNMENT))
+        weight, bias = (tensor.to(self._device, self.dtype) for tensor in fill_up(weight, bias))
+        return _Convolution(weight, bias, geometry)
 
 
 def _scaled(level: int, layers: nn.Module) -> nn.Module:

@@ -6,8 +6,8 @@ from typing import Any
 import typer
 
 STAGES_DECIDE = {
-    *("data", "size", "lr", "warm_up", "optimizer", "robust", "motion", "init", "keep", "keep_of"),
-    "steps",
+    *("data", "size", "motion", "steps", "lr", "warm_up", "optimizer", "robust"),
+    *("init", "keep", "keep_of"),
 }
 """Parameters of `train` that a recipe has values for."""
 

@@ -116,11 +116,10 @@ def run_recipe(
     with catching_interruptions() as interruption:
         for number, (stage, run) in enumerate(zip(stages, runs, strict=True), 1):
             result = _finished(run) if settings.resume else None
-            if result is not None:
-                with _telling_how_to_go_on(number, runs):
+            with _telling_how_to_go_on(number, runs):
+                if result is not None:
                     _restore_weights(run)
-            else:
-                with _telling_how_to_go_on(number, runs):
+                else:
                     if interruption.requested:
                         raise KeyboardInterrupt
                     log.write({"stage": number, "of": len(stages), **asdict(stage)})

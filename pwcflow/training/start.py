@@ -55,12 +55,12 @@ def start(settings: TrainSettings, optimizer: FlatAdamW, *, quiet: bool) -> Star
             checkpoint.errors_before,
             checkpoint.kept,
         )
-    if settings.init is None and settings.keep:
-        raise WeightsError(
-            f"{settings.output} has no checkpoint yet, so the run begins anew: give the initial "
-            "weights that it is to keep a share of"
-        )
     if settings.init is None:
+        if settings.keep:
+            raise WeightsError(
+                f"{settings.output} has no checkpoint yet, so the run begins anew: give the "
+                "initial weights that it is to keep a share of"
+            )
         weights = align_state(initial_weights(settings.seed))
     else:
         weights = align_state(load_weights(settings.init, quiet=quiet).state)

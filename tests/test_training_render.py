@@ -99,7 +99,7 @@ def test_a_scene_larger_than_its_photograph_mirrors_it_at_the_edges(textures):
     layers["motion"], layers["waves"] = np.eye(3, dtype=np.float32).reshape(9), 0
     layers["radius"][:, 1:] = 0
     back = layers[0, 0]
-    back["surface"], back["photo"], back["gain"] = SURFACES.index("photo"), 2, 1
+    back["surface"], back["photo"], back["tint"] = SURFACES.index("photo"), 2, np.eye(3)
     back["texture"] = 1, 0, 0, 0, 1, 0
     frame = compose(scenes, textures, 144, 200).frames[0, 0].numpy()
     expected = np.pad(textures.photos[2, ..., :3], ((32, 32), (50, 50), (0, 0)), "symmetric")
@@ -160,7 +160,7 @@ def test_a_highlight_adds_a_soft_blob_and_a_shadow_takes_a_share_each_where_it_i
     scenes.layers["radius"][:, 1:] = 0
     back = scenes.layers[:, 0]
     back["surface"], back["colours"] = SURFACES.index("stripes"), 0.4  # gray all over
-    back["gain"] = 1
+    back["tint"] = np.eye(3)
     neutral = scenes.optics
     for field in ("shutter", "defocus", "fog", "gray", "noise", "brightness", "quantum", "light"):
         neutral[field] = 0

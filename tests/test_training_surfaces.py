@@ -76,7 +76,8 @@ def test_tiles_repeat_a_piece_of_the_photograph():
     scenes = sample_scenes(rng, 1, 2, 0, (90, 120), settings)
     scenes.layers["radius"][:, 1:] = 0
     back = scenes.layers[:, 0]
-    back["texture"], back["wavelength"], back["gain"] = (1, 0, 0, 0, 1, 0), 16, 1
+    back["texture"], back["wavelength"] = (1, 0, 0, 0, 1, 0), 16
+    back["tint"] = np.eye(3)
     back["surface"] = SURFACES.index("tiles")
     frame = compose(scenes, textures, 64, 96).frames[0, 0]
     torch.testing.assert_close(frame[:, 16:], frame[:, :-16], rtol=0, atol=1e-4)

@@ -6,7 +6,7 @@ from pwcflow.training.motions import about, affine
 from pwcflow.training.randomness import Rng, happens, log_uniform, sign
 from pwcflow.training.scene import SHAPES, SURFACES, Array, SceneSettings
 
-_LOOK = ["surface", "photo", "colours", "wavelength", "seed", "gain"]
+_LOOK = ["surface", "photo", "colours", "wavelength", "seed", "tint"]
 _JOINT = 0.7
 """How far out in its parent a limb's joint is, and how far out in the limb: 1 is the outline."""
 

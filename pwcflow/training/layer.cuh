@@ -56,6 +56,13 @@ __device__ float alpha_at(const Textures& textures, const Layer& layer, float2 X
     return alpha;
 }
 
+__device__ __forceinline__ float3 tinted(const Layer& layer, float3 c) {
+    const float(*t)[3] = layer.tint;
+    return make_float3(clamp(t[0][0] * c.x + t[0][1] * c.y + t[0][2] * c.z, 0, 1),
+                       clamp(t[1][0] * c.x + t[1][1] * c.y + t[1][2] * c.z, 0, 1),
+                       clamp(t[2][0] * c.x + t[2][1] * c.y + t[2][2] * c.z, 0, 1));
+}
+
 __device__ Sample sample(const Textures& textures, const Layer& layer, float2 X) {
     Sample result;
     result.alpha = alpha_at(textures, layer, X);
@@ -81,9 +88,7 @@ __device__ Sample sample(const Textures& textures, const Layer& layer, float2 X)
                             make_float3(c[1][0], c[1][1], c[1][2]) * k;
         }
     }
-    result.colour.x = clamp(result.colour.x * layer.gain[0], 0, 1);
-    result.colour.y = clamp(result.colour.y * layer.gain[1], 0, 1);
-    result.colour.z = clamp(result.colour.z * layer.gain[2], 0, 1);
+    result.colour = tinted(layer, result.colour);
     return result;
 }
 

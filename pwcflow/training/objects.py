@@ -8,6 +8,7 @@ from pwcflow.training.camera import Cameras, depths_inverse
 from pwcflow.training.motions import about, affine, random_motions, random_waves
 from pwcflow.training.randomness import Rng, happens, log_uniform
 from pwcflow.training.scene import HARMONICS, SHAPES, SURFACES, Array, SceneSettings
+from pwcflow.training.tints import random_tints
 
 
 @dataclass(frozen=True)
@@ -111,10 +112,11 @@ def shape_objects(
         layers["sprite"] = rng.integers(0, sprites, count)
         own_colours = (layers["shape"] == SHAPES.index("sprite")) & happens(rng, 0.8, count)
         layers["surface"][own_colours] = SURFACES.index("sprite")
-    layers["gain"] = np.clip(1 + 0.35 * rng.normal(size=(*count, 3)), 0.3, 1.9)
+    gain = np.clip(1 + 0.35 * rng.normal(size=(*count, 3)), 0.3, 1.9)
     # Some are nearly black: what they cover must not be taken for what moves with them.
     dark = happens(rng, 0.15, count)
-    layers["gain"] *= np.where(dark, log_uniform(rng, 0.04, 0.5, count), 1)[..., None]
+    gain *= np.where(dark, log_uniform(rng, 0.04, 0.5, count), 1)[..., None]
+    layers["tint"] = random_tints(rng, gain, 0.6)
 
 
 def move_objects(

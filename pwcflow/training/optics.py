@@ -40,7 +40,7 @@ def random_optics(rng: Rng, count: int, s: SceneSettings) -> Array:
     optics["gain"] *= np.where(sometimes(0.15), log_uniform(rng, 0.06, 0.6, count), 1)[
         :, None, None
     ]
-    optics["contrast"] *= np.where(sometimes(0.05), log_uniform(rng, 0.02, 0.5, count), 1)[:, None]
+    optics["contrast"] *= np.where(sometimes(0.08), log_uniform(rng, 0.02, 0.5, count), 1)[:, None]
     optics["brightness"] = rng.normal(size=(count, 1)) * 0.1
     optics["brightness"][:, 1:] += rng.normal(size=(count, 1)) * 0.03 * differs
     optics["gray"] = sometimes(0.08)

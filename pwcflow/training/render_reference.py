@@ -158,7 +158,8 @@ def _sample(textures: Textures, layer: _Fields, at: Tensor) -> tuple[Tensor, Ten
         own = sprite[..., :3] / sprite[..., 3:].clamp_min(1 / 255)
         is_sprite = (layer.surface == SURFACES.index("sprite")).unsqueeze(-1)
         colour = torch.where(is_sprite, own, colour)
-    return (colour * layer.gain).clamp(0, 1), alpha
+    seen = (layer.tint * colour.unsqueeze(-2)).sum(-1)
+    return seen.clamp(0, 1), alpha
 
 
 def _alpha(textures: Textures, layer: _Fields, at: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from pwcflow.training.optics import random_optics
 from pwcflow.training.randomness import Rng, happens, log_uniform, sign
 from pwcflow.training.scene import LAYER, Array, Scenes, SceneSettings
 from pwcflow.training.surfaces import choose_surfaces
+from pwcflow.training.tints import random_tints
 
 
 def sample_scenes(
@@ -62,4 +63,4 @@ def _fill_background(
     offset = (rng.random((*count, 2)) - 0.5) * (0.4 * photo_size[1], 0.3 * photo_size[0])
     turn = rng.normal(0, 0.15, count)
     layers["texture"] = affine(offset, turn, scale * sign(rng, count), scale)
-    layers["gain"] = np.exp(0.15 * rng.normal(size=(*count, 3)))
+    layers["tint"] = random_tints(rng, np.exp(0.15 * rng.normal(size=(*count, 3))), 0.4)

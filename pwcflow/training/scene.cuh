@@ -23,9 +23,9 @@ struct Layer {
     float colours[2][3];
     float wavelength;
     unsigned seed;
-    float gain[3];
+    float tint[3][3];
 };
-static_assert(sizeof(Layer) == 292, "LAYER in scene.py has 73 words");
+static_assert(sizeof(Layer) == 316, "LAYER in scene.py has 79 words");
 
 // As OPTICS in scene.py.
 struct Optics {

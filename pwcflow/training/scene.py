@@ -43,7 +43,7 @@ LAYER = np.dtype(
         ("colours", "f4", (2, 3)),  # RGB of a procedural surface
         ("wavelength", "f4"),  # of a procedural surface or of tiles, texture px
         ("seed", "u4"),
-        ("gain", "f4", 3),  # of R, G, B
+        ("tint", "f4", (3, 3)),  # what is seen of R, G, B: tint @ colour, row by row
     ]
 )
 SHAPES = ("everywhere", "blob", "superellipse", "ring", "bars", "sprite")
@@ -88,7 +88,7 @@ class SceneSettings:
     largest_motion: float = 180.0
     still: float = 0.1
     """Share of cameras, and of objects, that do not move at all."""
-    frozen: float = 0.03
+    frozen: float = 0.05
     """Share of scenes in which nothing moves at all."""
     procedural: float = 0.2
     """Share of objects whose surface is computed instead of photographed."""

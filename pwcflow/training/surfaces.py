@@ -25,7 +25,7 @@ def choose_surfaces(layers: Array, rng: Rng, photos: int, s: SceneSettings) -> N
     layers["surface"] = np.where(happens(rng, share, count), computed, SURFACES.index("photo"))
     first = rng.random((*count, 1, 3))
     # Some are of little contrast: there is not much to follow, and flow must come from around.
-    contrast = log_uniform(rng, 0.05, 1.0, (*count, 1, 1))
+    contrast = log_uniform(rng, 0.01, 1.0, (*count, 1, 1))
     second = first + (rng.random((*count, 1, 3)) - first) * contrast
     layers["colours"] = np.concatenate((first, second), axis=-2)
     spread = np.array([_WAVELENGTHS.get(name, (5, 60)) for name in SURFACES])[layers["surface"]]

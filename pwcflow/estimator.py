@@ -24,17 +24,19 @@ from pwcflow.device import find_device, find_precision
 from pwcflow.errors import WeightsError
 from pwcflow.gpu_color import GpuPainter
 from pwcflow.inference import ChannelsLastNetwork, ExactNetwork, InferenceNetwork
-from pwcflow.inference.gpu_flow import GpuFlow, at_work
+from pwcflow.inference.gpu_flow import GpuFlow, at_work, fetched
 from pwcflow.network import PwcNet, Pyramid, network_size
 from pwcflow.ops import finish_flow, has_fast_floats, prepare_images
 from pwcflow.weights import load_weights
 
 UNRECORDED = 32
 """Pairs of a size that a GPU computes kernel by kernel; then it is worth recording them."""
-FUSED_FROM = 20_000_000_000
-"""Pixels of all frames of a video from which on the fastest way pays. On an H200 with 16 processors
-it takes 5 s longer to prepare (tests/benchmarks/network.json) and saves some 0.24 ns for each: 0.46
-(tests/benchmarks/speed.json) less the 0.22 by which the usual way has become faster since."""
+FUSED_FROM = 25_000_000_000
+"""Pixels of all frames of a video, as the network sees them, from which on the fastest way pays. On
+an H200 with 16 processors it takes 5.2 s longer to prepare and saves 0.21 ns for each
+(tests/benchmarks/speed.json)."""
+NETWORK_SCALES = (0.5, 4.0)
+"""The smallest, at which no pixel of an image goes unseen, and the largest."""
 PRECISIONS = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
@@ -64,6 +66,7 @@ class FlowEstimator:
         device: str = "auto",
         precision: str = "fp32",
         *,
+        network_scale: float = 1.0,
         quiet: bool = False,
     ) -> None:
         """Load the network.
@@ -74,23 +77,32 @@ class FlowEstimator:
             device: `auto` (a GPU where there is one), `cpu`, `cuda` or `cuda:INDEX`.
             precision: `fp32` (TF32 is not used), `fp16` or `bf16`; flow itself is always float32.
                 `auto` is the fastest that the device computes in hardware.
+            network_scale: of the images that the network sees, to those given; 1.5 finds finer
+                flow in 2.25 times the time and memory. Flow is at the size and in the pixels of
+                the images given, whatever it is.
             quiet: show no progress bar while downloading.
 
         Raises:
             WeightsError: the checkpoint is missing, damaged or of another network.
             DeviceError: the device is not here.
-            ValueError: the precision is unknown.
+            ValueError: the precision is unknown, or the scale is not in `NETWORK_SCALES`.
         """
         if precision not in (*PRECISIONS, "auto"):
             names = ", ".join((*PRECISIONS, "auto"))
             raise ValueError(f"precision must be one of {names}: {precision!r}")
+        smallest, largest = NETWORK_SCALES
+        if not smallest <= network_scale <= largest:
+            raise ValueError(
+                f"network_scale must be from {smallest:g} to {largest:g}: {network_scale}"
+            )
+        self.network_scale = float(network_scale)
         self.device = find_device(device)
         self.precision = find_precision(precision, self.device)
         loaded = load_weights(weights, quiet=quiet)
         self.weights = loaded.provenance
         self._network = _network(loaded.state, PRECISIONS[self.precision], self.device)
         on_gpu = self.device.type == "cuda"
-        self._gpu = GpuFlow(self._network, self.device) if on_gpu else None
+        self._gpu = GpuFlow(self._network, self.device, self.network_scale) if on_gpu else None
         self._paint: Paint = GpuPainter(self.device) if on_gpu else flow_to_color
         self._calls: Counter[tuple[int, ...]] = Counter()
 
@@ -153,7 +165,8 @@ class FlowEstimator:
         if last is None or (following := next(rest, None)) is None:
             return
         height, width, _ = last.shape
-        many = expected is not None and expected * height * width >= FUSED_FROM
+        seen = height * width * self.network_scale**2
+        many = expected is not None and expected * seen >= FUSED_FROM
         with closing(self._gpu.along(chain((last, following), rest), many=many)) as found:
             for flow, finite in found:
                 self._check_finite(finite)
@@ -179,7 +192,7 @@ class FlowEstimator:
         """
         pixels = _checked(image)
         height, width = pixels.shape[1:3]
-        size = network_size(height), network_size(width)
+        size = network_size(height, width, self.network_scale)
         with self._at_work():
             tensor = torch.from_numpy(pixels).to(self.device)
             images = prepare_images(tensor, *size, self._network.dtype)
@@ -195,7 +208,7 @@ class FlowEstimator:
             )
         with self._at_work():
             flow = self._network.decode(first.pyramid, second.pyramid)
-            result = finish_flow(flow, first.height, first.width).cpu().numpy()
+            result = fetched(finish_flow(flow, first.height, first.width))
         self._check_finite(bool(np.isfinite(result).all()))
         return result if first.batched else result[0]
 

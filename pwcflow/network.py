@@ -7,6 +7,7 @@ Volume", CVPR 2018 (arXiv 1709.02371), in the densely connected variant its auth
 Inside the network flow is in units of `FLOW_SCALE` full-resolution pixels at every level.
 """
 
+import math
 from itertools import pairwise
 
 import torch
@@ -178,9 +179,14 @@ class PwcNet(nn.Module):
         return self.decode(self.encode(first), self.encode(second))
 
 
-def network_size(size: int) -> int:
-    """Return the next multiple of 64, to which an axis of `size` pixels is resized."""
-    return -(-size // PYRAMID_STRIDE) * PYRAMID_STRIDE
+def network_size(height: int, width: int, scale: float = 1.0) -> tuple[int, int]:
+    """Return the size to which images are resized: the next multiples of 64 after `scale` times."""
+
+    def axis(size: int) -> int:
+        wanted = round(size * scale, 6)  # 640 * 1.1 is 704, not a little more
+        return math.ceil(wanted / PYRAMID_STRIDE) * PYRAMID_STRIDE
+
+    return axis(height), axis(width)
 
 
 def check_size(height: int, width: int) -> None:

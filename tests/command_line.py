@@ -20,7 +20,7 @@ from pwcflow.opencv_log import quiet_codecs
 COMMANDS = ["estimate", "video", "visualize", "train"]
 SIDE = 64
 RECORD = "pwcflow.json"
-PROVENANCE = {"weights", "weights_sha256", "device", "precision", "seconds"}
+PROVENANCE = {"weights", "weights_sha256", "device", "precision", "network_scale", "seconds"}
 
 
 def picture(shift=0):

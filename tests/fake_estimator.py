@@ -18,6 +18,7 @@ class FakeEstimator:
         self.weights = SimpleNamespace(name="fake", sha256="0" * 64)
         self.device = "cpu"
         self.precision = "fp32"
+        self.network_scale = 1.0
         self.encoded = []
         self.loads = 0
         self.fails_at = None  # the number of a flow

@@ -9,10 +9,12 @@ from pwcflow import FlowEstimator
 _loaded = {}
 
 
-def estimator(device="cpu", precision="fp32"):
-    key = device, precision
+def estimator(device="cpu", precision="fp32", network_scale=1.0):
+    key = device, precision, network_scale
     if key not in _loaded:
-        _loaded[key] = FlowEstimator(device=device, precision=precision)
+        _loaded[key] = FlowEstimator(
+            device=device, precision=precision, network_scale=network_scale
+        )
     return _loaded[key]
 
 

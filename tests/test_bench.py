@@ -218,9 +218,10 @@ def test_json_holds_every_size_and_batch_and_level():
     assert (summary["device"], summary["gpu"], summary["video"]) == ("cpu", None, None)
     assert (summary["precision"], summary["weights"], summary["repeats"]) == ("fp32", "default", 2)
     numbers = numbers_in(summary)
-    # Two of machine and repeats; of each of 4 pairs height, width, batch, 2 times 2, 2 rates, and
-    # the process' memory; of each of 2 sizes height, width, and of 5 levels 4 and 2 times 2.
-    assert len(numbers) == 2 + 4 * (3 + 4 + 2 + 1) + 2 * (2 + 5 * (4 + 4))
+    # Three of machine, scale and repeats; of each of 4 pairs height, width, batch, 2 times 2, 2
+    # rates, and the process' memory; of each of 2 sizes height, width, and of 5 levels 4 and 2
+    # times 2.
+    assert len(numbers) == 3 + 4 * (3 + 4 + 2 + 1) + 2 * (2 + 5 * (4 + 4))
     assert all(math.isfinite(number) and number > 0 for number in numbers)
 
 
@@ -229,7 +230,7 @@ def test_a_person_gets_tables_and_quiet_is_quiet():
     assert (result.exit_code, result.stderr) == (0, "")
     lines = result.stdout.splitlines()
     assert lines[0].startswith("CPU, ")
-    assert lines[0].endswith("fp32, weights default, 2 calls each")
+    assert lines[0].endswith("fp32, network scale 1, weights default, 2 calls each")
     assert any(line.split()[:2] == ["64x64", "1"] for line in lines)
     assert "196 x 1 x 1" in result.stdout
     assert "localcorr" not in result.stdout
@@ -237,6 +238,15 @@ def test_a_person_gets_tables_and_quiet_is_quiet():
     assert "GPU" not in result.stdout
     quiet = invoke(*SMALL, "--quiet")
     assert (quiet.exit_code, quiet.output) == (0, "")
+
+
+def test_levels_are_of_what_the_network_sees():
+    result = invoke(*SMALL, "--network-scale", 2, "--json")
+    (part,) = json.loads(result.stdout)["cost_volume"]
+    assert (part["height"], part["width"]) == (64, 64)  # of the images
+    assert [(row["height"], row["width"]) for row in part["levels"]] == [
+        (size, size) for size in (2, 4, 8, 16, 32)
+    ]
 
 
 def test_the_stages_of_a_video_leave_nothing_behind(frames, tmp_path):

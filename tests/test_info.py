@@ -80,6 +80,7 @@ def test_what_made_a_flow_of_a_run_is_found_beside_it(tmp_path):
         "direction": "forward: from each frame to the next",
         "units": "pixels, u to the right, v down",
         "precision": "fp32",
+        "network_scale": 1.0,
         "device": "cpu",
         "input": str(tmp_path),
         "weights": {"name": "fake", "sha256": "0" * 64},

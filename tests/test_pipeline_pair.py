@@ -37,6 +37,7 @@ def test_a_pair_of_images_becomes_a_flow_file_and_a_colour_image(tmp_path, estim
         "weights_sha256": "0" * 64,
         "device": "cpu",
         "precision": "fp32",
+        "network_scale": 1.0,
     }
 
 

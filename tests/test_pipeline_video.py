@@ -53,6 +53,7 @@ def test_a_folder_of_frames_gives_one_flow_less_in_natural_order(tmp_path, estim
         "weights_sha256": "0" * 64,
         "device": "cpu",
         "precision": "fp32",
+        "network_scale": 1.0,
     }
 
 

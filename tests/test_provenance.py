@@ -58,6 +58,7 @@ def test_it_tells_what_made_the_flows_and_what_they_are(tmp_path, estimator):
         "weights": {"name": "fake", "sha256": "0" * 64},
         "suffix": ".flo",
         "precision": "fp32",
+        "network_scale": 1.0,
         "device": "cpu",
         "viz": {
             "file": "v.avi",
@@ -162,7 +163,8 @@ DAMAGES = [
     {"complete": 1}, {"frame_numbers": {}}, {"frame_numbers": [0, "1"]}, {"device": 7},
     {"timestamps_s": [10**400, 0, 1]}, {"timestamps_s": [0, True, 1]}, {"timestamps_s": [None]},
     {"timestamps_s": [0, math.nan, 1]}, {"precision": ["fp32"]}, {"weights": 3},
-    {"weights": {"name": "default", "sha256": 3}}, {"input": "frames"}, {"input": {"path": 3}},
+    {"network_scale": "2"}, {"weights": {"name": "default", "sha256": 3}},
+    {"input": "frames"}, {"input": {"path": 3}},
     {"input": {"path": "a\0b"}}, {"input": {"path": "\ud800"}}, {"input": {"settings": []}},
     {"viz": "flow.mp4"}, {"viz": {"fps": "25"}}, {"viz": {"fps": 1e-320}}, {"viz": {"fps": 0}},
     {"viz": {"fps": 25.0, "max_flow_px": "20"}}, {"viz": {"max_flow_px": math.inf}},

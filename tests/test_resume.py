@@ -151,13 +151,20 @@ def other_precision(source, estimator):
     return "holds flows in fp32, now fp16"
 
 
+def other_scale(source, estimator):
+    estimator.network_scale = 1.5
+    return "holds flows at the network scale 1, now 1.5"
+
+
 def changed_input(source, estimator):
     write_image(source / "0001.png", np.full((HEIGHT, WIDTH, 3), 77, np.uint8))
     os.utime(source / "0001.png", (1, 1))
     return "holds flows of .*frames before it changed"
 
 
-@pytest.mark.parametrize("change", [other_weights, renamed_weights, other_precision, changed_input])
+@pytest.mark.parametrize(
+    "change", [other_weights, renamed_weights, other_precision, other_scale, changed_input]
+)
 @pytest.mark.parametrize("complete", [True, False])
 def test_what_another_run_made_is_not_gone_on_with(tmp_path, estimator, change, complete):
     source = frames_folder(tmp_path / "frames", [10, 20, 30])

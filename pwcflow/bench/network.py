@@ -82,7 +82,10 @@ def network_call(
     if estimator._gpu is None:
         return _plain_call(estimator, height, width, batch)
     first, second = (torch.from_numpy(images) for images in textured_pairs(batch, height, width))
-    shape = Batch(2 * batch, height, width, 3, first.dtype, consecutive=False, fused=fused)
+    shape = Batch(
+        2 * batch, height, width, 3, first.dtype, consecutive=False,
+        scale=estimator.network_scale, fused=fused,
+    )  # fmt: skip
     with torch.cuda.device(estimator.device), torch.inference_mode(), exact_convolutions():
         graph = CapturedFlow(estimator._gpu.network, shape, estimator.device)
         graph.pixels.copy_(torch.cat((first, second)))
@@ -98,8 +101,7 @@ def _plain_call(estimator: FlowEstimator, height: int, width: int, batch: int) -
     first, second = (
         prepare_images(
             torch.from_numpy(images),
-            network_size(height),
-            network_size(width),
+            *network_size(height, width, estimator.network_scale),
             PRECISIONS[estimator.precision],
         )
         for images in textured_pairs(batch, height, width)

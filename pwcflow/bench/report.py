@@ -28,7 +28,8 @@ def lines_of(result: BenchResult) -> list[str]:
     machine = result.machine
     where = machine["gpu"] or f"CPU, {counted(machine['cpu_threads'], 'thread')}"
     lines = [
-        f"{where}, torch {machine['torch']}, {result.precision}, weights {result.weights}, "
+        f"{where}, torch {machine['torch']}, {result.precision}, "
+        f"network scale {result.network_scale:g}, weights {result.weights}, "
         f"{counted(result.repeats, 'call')} each",
     ]
     if result.pairs:
@@ -56,6 +57,7 @@ def summary_of(result: BenchResult) -> dict[str, Any]:
     return {
         **result.machine,
         "precision": result.precision,
+        "network_scale": result.network_scale,
         "weights": result.weights,
         "repeats": result.repeats,
         "pairs": [pair_summary(*row) for row in result.pairs],

@@ -33,6 +33,7 @@ class BenchSettings:
     weights: str = "default"
     device: str = "auto"
     precision: str = "fp32"
+    network_scale: float = 1.0
     repeats: int | None = None
     """Calls that are timed; `REPEATS` when None."""
 
@@ -43,6 +44,7 @@ class BenchResult:
 
     machine: dict[str, str | int | None]
     precision: str
+    network_scale: float
     weights: str
     repeats: int
     pairs: list[tuple[tuple[int, int], int, PairCost | None]]
@@ -66,7 +68,13 @@ def run_bench(settings: BenchSettings, *, quiet: bool) -> BenchResult:
     repeats = settings.repeats or REPEATS[device.type]
 
     def load() -> FlowEstimator:
-        return FlowEstimator(settings.weights, str(device), precision, quiet=quiet)
+        return FlowEstimator(
+            settings.weights,
+            str(device),
+            precision,
+            network_scale=settings.network_scale,
+            quiet=quiet,
+        )
 
     decoded = None
     if settings.video:
@@ -86,7 +94,8 @@ def run_bench(settings: BenchSettings, *, quiet: bool) -> BenchResult:
             rows = []
             for level in DECODER_LEVELS:
                 dtype = PRECISIONS[precision]
-                rows.append(measure_volume(level, *size, dtype, device, repeats))
+                scale = settings.network_scale
+                rows.append(measure_volume(level, *size, dtype, device, repeats, scale))
                 bar.update()
             volumes.append((size, rows))
         video = None
@@ -95,7 +104,8 @@ def run_bench(settings: BenchSettings, *, quiet: bool) -> BenchResult:
             video = measure_stages(decoded, load(), settings.folder, repeats)
             bar.update()
     machine = described(device)
-    return BenchResult(machine, precision, weights, repeats, pairs, volumes, video)
+    scale = settings.network_scale
+    return BenchResult(machine, precision, scale, weights, repeats, pairs, volumes, video)
 
 
 def described(device: torch.device) -> dict[str, str | int | None]:

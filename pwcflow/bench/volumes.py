@@ -34,17 +34,28 @@ class VolumeCost:
 
 
 def measure_volume(
-    level: int, height: int, width: int, dtype: torch.dtype, device: torch.device, repeats: int
+    level: int,
+    height: int,
+    width: int,
+    dtype: torch.dtype,
+    device: torch.device,
+    repeats: int,
+    network_scale: float = 1.0,
 ) -> VolumeCost:
     """Return the times of one level for a pair of images of a size, on random features.
 
-    `time_launches` says how. The gradients are those of both features.
+    `time_launches` says how. The gradients are those of both features. Ours takes features of half
+    precision channels-last, as the network has them; the others take theirs as they want them.
     """
-    channels, h, w = shape_of(level, height, width)
+    channels, h, w = shape_of(level, height, width, network_scale)
     generator = torch.Generator().manual_seed(level)
     first, second, grad = (
         torch.randn((1, count, h, w), generator=generator).to(device, dtype)
         for count in (channels, channels, COST_VOLUME_CHANNELS)
+    )
+    layout = torch.channels_last if dtype.itemsize == 2 else torch.contiguous_format
+    our_first, our_second, our_grad = (
+        it.contiguous(memory_format=layout) for it in (first, second, grad)
     )
     backward = torch.ops.pwcflow.cost_volume_backward
 
@@ -61,17 +72,20 @@ def measure_volume(
         channels,
         h,
         w,
-        ours=timed(lambda: cost_volume(first, second)),
+        ours=timed(lambda: cost_volume(our_first, our_second)),
         plain=plain(lambda: reference.cost_volume(first, second)),
         localcorr=theirs and timed(lambda: theirs(first, second)),
-        ours_backward=timed(lambda: backward(grad, first, second)),
+        ours_backward=timed(lambda: backward(our_grad, our_first, our_second)),
         plain_backward=plain(lambda: reference.cost_volume_backward(grad, first, second)),
     )
 
 
-def shape_of(level: int, height: int, width: int) -> tuple[int, int, int]:
+def shape_of(
+    level: int, height: int, width: int, network_scale: float = 1.0
+) -> tuple[int, int, int]:
     """Return (C, H, W) of the features of a level, for images of a size."""
-    return PYRAMID_CHANNELS[level], network_size(height) >> level, network_size(width) >> level
+    h, w = network_size(height, width, network_scale)
+    return PYRAMID_CHANNELS[level], h >> level, w >> level
 
 
 def localcorr_volume(device: torch.device) -> Volume | None:

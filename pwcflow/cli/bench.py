@@ -9,6 +9,7 @@ from pwcflow.cli.console import friendly_errors, import_torch, tell
 from pwcflow.cli.options import (
     DeviceOption,
     JsonOption,
+    NetworkScaleOption,
     PrecisionOption,
     QuietOption,
     WeightsOption,
@@ -66,6 +67,7 @@ def bench(
     weights: WeightsOption = "default",
     device: DeviceOption = "auto",
     precision: PrecisionOption = "fp32",
+    network_scale: NetworkScaleOption = 1.0,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -95,6 +97,7 @@ def bench(
             weights=weights,
             device=device,
             precision=precision,
+            network_scale=network_scale,
             repeats=repeats,
         )
         result = run_bench(settings, quiet=quiet)

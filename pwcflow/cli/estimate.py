@@ -25,6 +25,7 @@ from pwcflow.cli.look import (
 from pwcflow.cli.options import (
     DeviceOption,
     JsonOption,
+    NetworkScaleOption,
     PrecisionOption,
     QuietOption,
     WeightsOption,
@@ -100,6 +101,7 @@ def estimate(
     weights: WeightsOption = "default",
     device: DeviceOption = "auto",
     precision: PrecisionOption = "fp32",
+    network_scale: NetworkScaleOption = 1.0,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -117,7 +119,7 @@ def estimate(
         from pwcflow.pipeline import estimate_pair
 
         summary = estimate_pair(
-            estimator_loader(weights, device, precision, quiet),
+            estimator_loader(weights, device, precision, network_scale, quiet),
             first,
             second,
             output=output,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def estimator_loader(
-    weights: str, device: str, precision: str, quiet: bool
+    weights: str, device: str, precision: str, network_scale: float, quiet: bool
 ) -> Callable[[], "FlowEstimator"]:
     """Return what loads the estimator, and PyTorch with it, once it is needed."""
 
@@ -19,12 +19,14 @@ def estimator_loader(
         import_torch()
         from pwcflow.estimator import FlowEstimator
 
-        return FlowEstimator(weights, device, precision, quiet=quiet)
+        return FlowEstimator(weights, device, precision, network_scale=network_scale, quiet=quiet)
 
     return load
 
 
-def maker_finder(weights: str, precision: str) -> "Callable[[], Maker | None]":
+def maker_finder(
+    weights: str, precision: str, network_scale: float
+) -> "Callable[[], Maker | None]":
     """Return what tells what would compute the flows, without PyTorch where that is enough."""
 
     def find() -> "Maker | None":
@@ -32,6 +34,6 @@ def maker_finder(weights: str, precision: str) -> "Callable[[], Maker | None]":
         from pwcflow.weights import provenance_of
 
         known = None if precision == "auto" else provenance_of(weights)  # auto asks the device
-        return KnownMaker(known, precision) if known else None
+        return KnownMaker(known, precision, network_scale) if known else None
 
     return find

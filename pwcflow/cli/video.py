@@ -24,6 +24,7 @@ from pwcflow.cli.look import (
 from pwcflow.cli.options import (
     DeviceOption,
     JsonOption,
+    NetworkScaleOption,
     PrecisionOption,
     QuietOption,
     WeightsOption,
@@ -156,6 +157,7 @@ def video(
     weights: WeightsOption = "default",
     device: DeviceOption = "auto",
     precision: PrecisionOption = "fp32",
+    network_scale: NetworkScaleOption = 1.0,
     quiet: QuietOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -168,7 +170,8 @@ def video(
     clips/a/1.mp4 in clips goes into OUT/a/1.mp4/.
 
     The same command once more does what is not done: pwcflow.json beside the flows knows what made
-    them, and those of another input, other weights or precision are refused.
+    them, and those of another input, other weights, precision or network scale are
+    refused.
     """
     if not (inputs or lists):
         raise typer.BadParameter("give INPUT, or --list FILE")
@@ -212,8 +215,8 @@ def video(
             look=look,
             fps=fps,
         )
-        load = estimator_loader(weights, device, precision, quiet)
-        find = maker_finder(weights, precision)
+        load = estimator_loader(weights, device, precision, network_scale, quiet)
+        find = maker_finder(weights, precision, network_scale)
         if source:
             from pwcflow.pipeline import estimate_video
 

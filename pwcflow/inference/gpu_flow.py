@@ -20,7 +20,7 @@ from pwcflow.inference.interface import InferenceNetwork
 GRAPHS_KEPT = 4
 """Of sizes used last; each holds the memory of its batch."""
 BATCH_PIXELS = 4_000_000
-"""Of the frames of a video that go through the network at a time: enough to keep a GPU busy."""
+"""Of the frames of a video, as the network sees them, at a time: enough to keep a GPU busy."""
 MOST_FRAMES = 16
 """However small they are."""
 _LAUNCHING = threading.Lock()
@@ -33,9 +33,10 @@ Pixels = npt.NDArray[Any]
 class GpuFlow:
     """Estimates flow on one GPU. Several threads may use it at a time."""
 
-    def __init__(self, network: InferenceNetwork, device: torch.device) -> None:
-        """Take the network, on its device."""
+    def __init__(self, network: InferenceNetwork, device: torch.device, scale: float = 1.0) -> None:
+        """Take the network, on its device, and the scale at which it sees images."""
         self._device = device
+        self._scale = scale
         self.network = network
         self._idle: OrderedDict[Batch, CapturedFlow] = OrderedDict()
         self._lock = threading.RLock()  # a generator may be finalised while it is held
@@ -52,15 +53,14 @@ class GpuFlow:
         """
         n, height, width, channels = first.shape
         tensors = torch.from_numpy(first), torch.from_numpy(second)
-        batch = Batch(2 * n, height, width, channels, tensors[0].dtype, consecutive=False)
+        batch = Batch(
+            2 * n, height, width, channels, tensors[0].dtype, consecutive=False, scale=self._scale
+        )
         with self._lent(batch) as graph, at_work(self._device):
             graph.pixels[:n].copy_(tensors[0])
             graph.pixels[n:].copy_(tensors[1])
             graph.run()
-            # Numpy asks for large pages where it needs much; `cpu()` takes 2 to 9 times as long.
-            flow = np.empty(tuple(graph.flow.shape), np.float32)
-            torch.from_numpy(flow).copy_(graph.flow)
-            return flow, bool(graph.finite.all())
+            return fetched(graph.flow), bool(graph.finite.all())
 
     def along(
         self, frames: Iterable[Pixels], *, many: bool = False
@@ -84,9 +84,13 @@ class GpuFlow:
         if first is None:
             return
         height, width, channels = first.shape
-        count = min(max(BATCH_PIXELS // (height * width), 1), MOST_FRAMES)
+        seen = height * width * self._scale**2
+        count = min(max(int(BATCH_PIXELS / seen), 1), MOST_FRAMES)
         dtype = torch.from_numpy(first).dtype
-        batch = Batch(count, height, width, channels, dtype, consecutive=True, fused=many)
+        batch = Batch(
+            count, height, width, channels, dtype,
+            consecutive=True, scale=self._scale, fused=many,
+        )  # fmt: skip
         with self._lent(batch) as graph:
             with _LAUNCHING:
                 stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
@@ -189,6 +193,14 @@ class _Transfer:
         self._results = None
         self._done.synchronize()
         yield from zip(flows.numpy(), finite.tolist(), strict=True)
+
+
+def fetched(flow: Tensor) -> Flow:
+    """Return a copy on the host, float32, once it is there."""
+    # Numpy asks for large pages where it needs much; `cpu()` takes 2 to 9 times as long.
+    host = np.empty(tuple(flow.shape), np.float32)
+    torch.from_numpy(host).copy_(flow)
+    return host
 
 
 def downloaded(tensor: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ def provenance(estimator: "FlowEstimator") -> Summary:
         "weights_sha256": estimator.weights.sha256,
         "device": str(estimator.device),
         "precision": estimator.precision,
+        "network_scale": estimator.network_scale,
     }
 
 

@@ -45,9 +45,9 @@ def estimate_video(
     length. Threads read a few frames ahead of the network and write its flows behind it. Flow
     files are numbered from 0, whichever frames are taken.
 
-    A folder with flow files of the same input, weights and precision is gone on with: nothing is
-    done when it is complete, and flows that are there are not computed again. A colour video is
-    made anew, of the flow files.
+    A folder with flow files of the same input, weights, precision and network scale is gone on
+    with: nothing is done when it is complete, and flows that are there are not computed again. A
+    colour video is made anew, of the flow files.
 
     Args:
         load_estimator: returns the estimator to use.
@@ -190,4 +190,5 @@ def _summary_of(record: Record, *, shows: bool) -> Summary:
         "weights_sha256": weights.get("sha256"),
         "device": record.get("device"),
         "precision": record.get("precision"),
+        "network_scale": record.get("network_scale", 1.0),
     }

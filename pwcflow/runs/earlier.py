@@ -88,6 +88,7 @@ class EarlierRun:
             weights=estimator.weights.name,
             weights_sha256=estimator.weights.sha256,
             precision=estimator.precision,
+            network_scale=estimator.network_scale,
             devices=devices,
             height=height,
             width=width,

@@ -44,6 +44,10 @@ class Maker(Protocol):
     def precision(self) -> str:
         """`fp32`, `fp16` or `bf16`."""
 
+    @property
+    def network_scale(self) -> float:
+        """Of the images that the network sees, to the frames."""
+
 
 @dataclass(frozen=True)
 class KnownMaker:
@@ -51,10 +55,12 @@ class KnownMaker:
 
     weights: Provenance
     precision: str
+    network_scale: float
 
 
 _SIZE_RULE = (
-    "each axis resized bilinearly to the next multiple of 64, u and v scaled back to these pixels"
+    "each axis resized bilinearly to the next multiple of 64 from network_scale of it on, u and v "
+    "scaled back to these pixels"
 )
 
 
@@ -153,7 +159,8 @@ def provenance_of_flow(path: Path, read: ReadRecord = read_record) -> dict[str, 
         values = record.get(every) or ()
         if len(values) > number + 1:
             facts[name] = values[number : number + 2]
-    facts |= {name: record.get(name) for name in ("direction", "units", "precision", "device")}
+    names = ("direction", "units", "precision", "network_scale", "device")
+    facts |= {name: record.get(name) for name in names}
     facts |= {"input": record.get("input", {}).get("path"), "weights": record.get("weights", {})}
     return {name: value for name, value in facts.items() if value is not None}
 
@@ -191,6 +198,9 @@ def difference(record: Record, video: Record, maker: Maker | None) -> str | None
         )
     if record.get("precision") != maker.precision:
         return f"in {record.get('precision')}, now {maker.precision}"
+    scale = record.get("network_scale", 1.0)
+    if scale != maker.network_scale:
+        return f"at the network scale {scale:g}, now {maker.network_scale:g}"
     return None
 
 
@@ -205,6 +215,7 @@ class RunRecord:
     weights: str
     weights_sha256: str
     precision: str
+    network_scale: float
     devices: list[str]
     """Those that computed some of the flows."""
     height: int
@@ -259,6 +270,7 @@ class RunRecord:
             "reading": self.source,
             "weights": {"name": self.weights, "sha256": self.weights_sha256},
             "precision": self.precision,
+            "network_scale": self.network_scale,
             "device": ", ".join(self.devices),
             "viz": self.viz,
         }

@@ -83,6 +83,7 @@ _FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "input": _with({"path": _is_path, "settings": _with({}), "fingerprint": _or_none(_is_text)}),
     "weights": _with({"name": _is_text, "sha256": _is_text}),
     "precision": _is_text,
+    "network_scale": _is_number,
     "device": _is_text,
     "viz": _or_none(_with({"fps": _is_rate, "max_flow_px": _or_none(_is_number)})),
 }

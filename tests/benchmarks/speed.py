@@ -81,6 +81,8 @@ def network_rows(compile_seconds: float) -> Iterator[dict[str, object]]:
     for precision in ("fp16", "fp32"):
         for batch in (1, 8):
             yield ours(precision, batch, fused=False)
+    for scale in (1.5, 2.0):
+        yield ours("fp16", 1, fused=False, network_scale=scale)
     for tf32 in (False, True):
         for batch in (1, 8):
             yield plain("fp32", batch, tf32=tf32)
@@ -92,14 +94,16 @@ def network_rows(compile_seconds: float) -> Iterator[dict[str, object]]:
         yield compiled_apart(precision, compile_seconds)
 
 
-def ours(precision: str, batch: int, *, fused: bool) -> dict[str, object]:
+def ours(
+    precision: str, batch: int, *, fused: bool, network_scale: float = 1.0
+) -> dict[str, object]:
     """Return the estimator's network, and the whole from numpy to numpy.
 
     The network is that of pairs, or with `fused` that of long videos, prepared for longer.
     """
     started = time.perf_counter()
     cost = measure_pairs(
-        lambda: FlowEstimator(device="cuda", precision=precision),
+        lambda: FlowEstimator(device="cuda", precision=precision, network_scale=network_scale),
         HEIGHT,
         WIDTH,
         batch,
@@ -109,7 +113,14 @@ def ours(precision: str, batch: int, *, fused: bool) -> dict[str, object]:
     took = time.perf_counter() - started
     row = pair_summary((HEIGHT, WIDTH), batch, cost)
     name = "ours, compiled by cuDNN" if fused else "ours"
-    return {"network": name, "precision": precision, "tf32": False, "seconds": took, **row}
+    return {
+        "network": name,
+        "precision": precision,
+        "tf32": False,
+        "network_scale": network_scale,
+        "seconds": took,
+        **row,
+    }
 
 
 def plain(precision: str, batch: int, *, tf32: bool) -> dict[str, object]:
@@ -198,7 +209,7 @@ def _plain_network(
     network = PwcNet()
     network.load_state_dict(load_weights("default").state)
     network.requires_grad_(False).eval().set_precision(dtype).to(GPU)
-    images = _images(batch, (network_size(HEIGHT), network_size(WIDTH)), dtype)
+    images = _images(batch, network_size(HEIGHT, WIDTH), dtype)
     if dtype != torch.float32:
         network.to(memory_format=torch.channels_last)
         images = [image.contiguous(memory_format=torch.channels_last) for image in images]

@@ -84,7 +84,7 @@ def test_pairs_are_recorded_once_they_are_many(frames, expected, monkeypatch):
 
 def test_a_video_for_which_it_pays_has_the_same_flow_another_way(frames, expected):
     gpu = FlowEstimator(device="cuda", precision="fp16")
-    pays = 1_388_889  # of 60 x 120 pixels, the first to have 10,000,000,000 of them together
+    pays = 3_472_223  # of 60 x 120 pixels, the first to have 25,000,000,000 of them together
     for length, ways in [(None, {False}), (pays - 1, {False}), (pays, {False, True})]:
         flows = list(gpu.flows(frames[:18], expected=length))
         assert len(flows) == 17

@@ -26,9 +26,12 @@ FORWARD_KERNELS = {4: ("cost_volume_large", 1), 1: ("cost_volume_small", 8)}
 FORWARD_WORKERS = 36
 CHUNK_BYTES = {1: 128, 8: 256}
 """Of the channels that pass through shared memory at a time, by that number of threads."""
-HALVES_GRADIENT_THREADS = 256
-HALVES_GRADIENT_TILES = {32: (4, 32), 1 << 31: (2, 64)}
-"""By up to how many channels: rows and channels of a block, so that few channels waste none."""
+GRADIENT_TILES = {2: {32: (4, 32), 1 << 31: (2, 64)}, 4: {1 << 31: (4, 32)}}
+"""By the bytes of a value, and by up to how many channels: rows and channels of a block of
+`cost_volume_gradients_bands`. Few channels waste none, and its shared memory is below the 99 KB
+that each GPU from compute capability 8.0 on has."""
+BANDS = {2: SPAN + 16, 4: SPAN}
+"""By the bytes of a value: those from one pixel's band of gradients to the next one's."""
 REARRANGE_TILE = 32
 REARRANGE_BLOCK = (32, 8, 1)
 GRADIENT_WARPS = 8
@@ -38,7 +41,6 @@ BUSY_BLOCKS = 500
 STRIP = 8
 STRIP_BYTES = 64
 """Of the channels of a pixel that a matrix product takes at a time."""
-PITCH_GAP = 8
 TENSOR_CORE_CAPABILITY = (8, 0)
 
 
@@ -122,9 +124,8 @@ def _symbols(dtype: torch.dtype, tensor_cores: bool) -> dict[str, dict[str, str]
             for kind, tilings in TILINGS.items()
             for tiling in tilings.values()
         ]
-        gradients = [_halves_gradients(*tile) for tile in HALVES_GRADIENT_TILES.values()]
-        names = {STRIPS_FILE: strips} | ({GRADIENTS_FILE: gradients} if dtype.itemsize == 2 else {})
-        for file, tiled in names.items():
+        gradients = [_bands(*tile) for tile in GRADIENT_TILES[dtype.itemsize].values()]
+        for file, tiled in ((STRIPS_FILE, strips), (GRADIENTS_FILE, gradients)):
             files[file] = {name: name.replace("<", f"<{scalar}, ") for name in tiled}
     return files
 
@@ -204,20 +205,17 @@ def cost_volume_backward(
     results = empty_like_layout(first), empty_like_layout(second)
     if not first.numel():
         return results
-    rows, channels = next(
-        tile for most, tile in HALVES_GRADIENT_TILES.items() if first.shape[1] <= most
-    )
-    on_tensor_cores = kernels.get(_halves_gradients(rows, channels))
-    if on_tensor_cores:
-        _gradients_of_halves(on_tensor_cores, (rows, channels), grad, first, second, results)
-        return results
+    for most, tile in GRADIENT_TILES.get(first.element_size(), {}).items():
+        if first.shape[1] <= most and (on_tensor_cores := kernels.get(_bands(*tile))):
+            _gradients_by_bands(on_tensor_cores, tile, grad, first, second, results)
+            return results
     grad = grad.contiguous()
     _gradient(kernels, "cost_volume_gradient_first", grad, second, results[0])
     _gradient(kernels, "cost_volume_gradient_second", grad, first, results[1])
     return results
 
 
-def _gradients_of_halves(
+def _gradients_by_bands(
     kernel: Kernel,
     tile: tuple[int, int],
     grad: Tensor,
@@ -227,18 +225,19 @@ def _gradients_of_halves(
 ) -> None:
     n, c, h, w = first.shape
     rows, channels = tile
-    packs_in = c % 8 == 0 and fits_packs(first) and fits_packs(second)
-    pairs_out = c % 8 == 0 and fits_packs(results[0]) and fits_packs(results[1])
+    size = first.element_size()
+    pack = 16 // size
+    packs_in = c % pack == 0 and fits_packs(first) and fits_packs(second)
+    pairs_out = c % pack == 0 and fits_packs(results[0]) and fits_packs(results[1])
     tensors = (grad, first, second, *results)
-    # Bands of gradients, and pixels of a feature.
-    bands = rows * (SPAN - TILE + 1) * TILE * (SPAN + PITCH_GAP)
+    bands = rows * (SPAN - TILE + 1) * TILE * BANDS[size]
     pixels = (rows + 2 * MAX_DISPLACEMENT) * SPAN
     launch(
         kernel,
         2 * n * ceil_div(h, rows) * ceil_div(w, TILE) * ceil_div(c, channels),
-        (HALVES_GRADIENT_THREADS, 1, 1),
+        (2 * rows * channels, 1, 1),
         (*tensors, *map(strides, tensors), *int32(c, h, w, packs_in, pairs_out)),
-        shared_bytes=2 * (bands + pixels * (channels + PITCH_GAP)),
+        shared_bytes=size * (bands + pixels * (channels + pack)),
     )
 
 
@@ -291,9 +290,9 @@ def _strips(tiling: Tiling, packed: bool, whole: bool) -> str:
     return f"cost_volume_strips<{numbers}, {str(packed).lower()}, {str(whole).lower()}>"
 
 
-def _halves_gradients(rows: int, channels: int) -> str:
+def _bands(rows: int, channels: int) -> str:
     """Return the kernel's name likewise."""
-    return f"cost_volume_gradients_halves<{rows}, {channels}>"
+    return f"cost_volume_gradients_bands<{rows}, {channels}>"
 
 
 def _shared_bytes(first: Tensor, rows: int, split: int) -> int:

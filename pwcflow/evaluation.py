@@ -2,7 +2,7 @@
 
 import csv
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -144,10 +144,12 @@ def _fitting(path: Path, flow_file: Path, flow: Flow) -> Image:
     return image
 
 
-def evaluate(estimate: Callable[[Image, Image], Flow], manifest: Path) -> dict[str, Score]:
-    """Return the score of an estimator, by data set of a manifest; see `read_manifest`."""
+def evaluate(
+    estimate: Callable[[Image, Image], Flow], pairs: Iterable[TruePair]
+) -> dict[str, Score]:
+    """Return the score of an estimator on pairs, by their data sets."""
     errors: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for pair in read_manifest(manifest):
+    for pair in pairs:
         flow = estimate(pair.first, pair.second)
         errors[pair.dataset].append(
             (

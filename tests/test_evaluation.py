@@ -52,7 +52,7 @@ def test_a_manifest_gives_means_by_data_set_and_minds_invalid_png(tmp_path):
     manifest = tmp_path / "list.csv"
     manifest.write_text("\n".join(lines))
     assert [pair.name for pair in read_manifest(manifest)] == ["a", "b"]
-    score = evaluate(lambda first, second: np.zeros((4, 6, 2), np.float32), manifest)["toy"]
+    score = evaluate(lambda *_: np.zeros((4, 6, 2), np.float32), read_manifest(manifest))["toy"]
     assert (score.pairs, score.end_point_error_px, score.outliers) == (2, pytest.approx(2), 0)
 
 

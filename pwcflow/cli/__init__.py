@@ -16,6 +16,7 @@ from pwcflow.cli.bench import BENCH_EXAMPLES, bench
 from pwcflow.cli.console import give_up
 from pwcflow.cli.convert import CONVERT_EXAMPLES, convert
 from pwcflow.cli.estimate import ESTIMATE_EXAMPLES, estimate
+from pwcflow.cli.evaluate import EVALUATE_EXAMPLES, evaluate
 from pwcflow.cli.info import INFO_EXAMPLES, info
 from pwcflow.cli.train import TRAIN_EXAMPLES, train
 from pwcflow.cli.video import VIDEO_EXAMPLES, video
@@ -53,6 +54,7 @@ app.command(cls=_Command, epilog=VISUALIZE_EXAMPLES)(visualize)
 app.command(cls=_Command, epilog=CONVERT_EXAMPLES)(convert)
 app.command(cls=_Command, epilog=INFO_EXAMPLES)(info)
 app.command(cls=_Command, epilog=VIEW_EXAMPLES)(view)
+app.command(cls=_Command, epilog=EVALUATE_EXAMPLES)(evaluate)
 app.command(cls=_Command, epilog=TRAIN_EXAMPLES)(train)
 app.command(cls=_Command, epilog=BENCH_EXAMPLES)(bench)
 

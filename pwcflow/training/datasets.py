@@ -33,6 +33,8 @@ class PairFiles:
     """The flow is known at scattered pixels only."""
     invalid: Path | None = None
     """An image that is white where the flow is not to be used."""
+    rendering: str = ""
+    """Such as clean or final, where the data set has its frames more than once."""
 
 
 def find_pairs(kind: str, folder: Path) -> list[PairFiles]:
@@ -94,7 +96,7 @@ def _things(folder: Path) -> Iterator[PairFiles]:
         number = _LAST_NUMBER.search(flow.stem)
         for rendering in ("frames_cleanpass", "frames_finalpass"):
             first = folder / rendering / scene / "left" / f"{number[0] if number else ''}.png"
-            yield PairFiles(first, _neighbour(first, step), flow)
+            yield PairFiles(first, _neighbour(first, step), flow, rendering=rendering)
 
 
 def _sintel(folder: Path) -> Iterator[PairFiles]:
@@ -108,6 +110,7 @@ def _sintel(folder: Path) -> Iterator[PairFiles]:
                 _neighbour(first),
                 flow,
                 invalid=invalid if invalid.is_file() else None,
+                rendering=rendering,
             )
 
 

@@ -15,7 +15,7 @@ from pwcflow.atomic_file import check_writable, replacing
 from pwcflow.device import find_device
 from pwcflow.errors import OutputError
 from pwcflow.estimator import FlowEstimator
-from pwcflow.evaluation import check_manifest, evaluate
+from pwcflow.evaluation import check_manifest, evaluate, read_manifest
 from pwcflow.image_file import check_image_suffix, write_image
 from pwcflow.training.augment import AugmentSettings
 from pwcflow.training.contact_sheet import preview_sheet
@@ -107,7 +107,8 @@ def run_training(
     if manifest and summary.outcome == "finished":
         estimator = FlowEstimator(summary.weights, str(find_device(settings.device)))
         result["scores"] = {
-            dataset: asdict(score) for dataset, score in evaluate(estimator, manifest).items()
+            dataset: asdict(score)
+            for dataset, score in evaluate(estimator, read_manifest(manifest)).items()
         }
     write_result(settings.output, result)
     return result

@@ -25,7 +25,7 @@ from pwcflow.errors import WeightsError
 from pwcflow.gpu_color import GpuPainter
 from pwcflow.inference import ChannelsLastNetwork, ExactNetwork, InferenceNetwork
 from pwcflow.inference.gpu_flow import GpuFlow, at_work, fetched
-from pwcflow.network import PwcNet, Pyramid, network_size
+from pwcflow.network import PwcNet, Pyramid, network_size, to_be_loaded
 from pwcflow.ops import finish_flow, has_fast_floats, prepare_images
 from pwcflow.weights import load_weights
 
@@ -248,7 +248,7 @@ def _network(
     """Return what computes flow fastest in a precision on a device."""
     if device.type == "cuda" and (dtype != torch.float32 or has_fast_floats(device)):
         return ChannelsLastNetwork(state, dtype, device)
-    network = PwcNet()
+    network = to_be_loaded(PwcNet)
     network.load_state_dict(state)
     network.requires_grad_(False).eval().set_precision(dtype)
     return ExactNetwork(network.to(device))

@@ -8,7 +8,9 @@ Inside the network flow is in units of `FLOW_SCALE` full-resolution pixels at ev
 """
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +18,8 @@ from torch import Tensor, nn
 
 from pwcflow.ops import COST_VOLUME_CHANNELS, FLOW_SCALE, cost_volume
 from pwcflow.warp import backward_warp
+
+Built = TypeVar("Built", bound=nn.Module)
 
 PYRAMID_CHANNELS: dict[int, int] = {1: 16, 2: 32, 3: 64, 4: 96, 5: 128, 6: 196}
 """Feature channels of each pyramid level; level l has 1 / 2**l of the image's resolution."""
@@ -177,6 +181,17 @@ class PwcNet(nn.Module):
     def forward(self, first: Tensor, second: Tensor) -> list[Tensor]:
         """Return `decode` of two batches of images, (N, 3, H, W) BGR in 0..1."""
         return self.decode(self.encode(first), self.encode(second))
+
+
+def to_be_loaded(build: Callable[[], Built]) -> Built:
+    """Return a network without weights, for those that are to be loaded into it.
+
+    PyTorch's initialisation would take of the program's random numbers.
+    """
+    with torch.device("meta"):
+        network = build()
+    empty: Built = network.to_empty(device="cpu")
+    return empty
 
 
 def network_size(height: int, width: int, scale: float = 1.0) -> tuple[int, int]:

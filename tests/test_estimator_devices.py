@@ -10,6 +10,7 @@ from pwcflow import FlowEstimator
 from pwcflow.device import find_precision
 from pwcflow.errors import DeviceError
 
+from .features import DEVICES
 from .moving_textures import estimator, moved_pair
 
 
@@ -85,6 +86,14 @@ def test_a_side_stream_with_work_before_it_gives_the_same_flow():
             torch.cuda._sleep(1_000_000)
             # The later ones are replayed from a recording, which rounds another way.
             assert np.abs(estimator("cuda")(*pair) - expected).max() <= 1e-3
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_loading_draws_none_of_the_program_s_random_numbers(device, precision):
+    before = torch.random.get_rng_state()
+    FlowEstimator(device=device, precision=precision)
+    assert torch.equal(torch.random.get_rng_state(), before)
 
 
 def test_global_switches_are_as_the_program_set_them_even_with_threads():

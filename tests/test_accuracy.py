@@ -12,12 +12,18 @@ from pwcflow.evaluation import end_point_error, read_manifest
 # Mean end-point error in pixels over each data set's pairs, as recorded when the shipped weights
 # were trained; see pwcflow/weights/default.md.
 RECORDED = {
-    "middlebury": 0.3441,
-    "sintel_clean": 3.4581,
-    "sintel_final": 2.6270,
-    "kitti2012": 0.5881,
-    "flyingchairs": 2.1248,
+    "middlebury": 0.3374,
+    "sintel_clean": 3.3904,
+    "sintel_final": 2.6166,
+    "kitti2012": 0.5871,
+    "flyingchairs": 2.1045,
 }
+
+# How far float32 on the CPU itself is from float64, in pixels at most, in pairs where that is more
+# than 1.1e-3. The warp drops what has less than 0.999 of its weight inside the image: where a
+# coarse pixel is that close to the edge, a rounding tells whether it is dropped, and what it is
+# part of moves a little.
+UNSTABLE = {"sintel_final/ambush_unid_0003": 2.0e-2, "sintel_clean/market_5_0002": 1.3e-3}
 
 
 @pytest.fixture(scope="module")
@@ -74,19 +80,14 @@ def test_a_checkpoint_in_the_public_layout_has_its_own_recorded_error(bootstrap,
 @pytest.mark.gpu
 @pytest.mark.parametrize("weights", ["default", "bootstrap"])
 def test_the_gpu_agrees_with_the_cpu(weights, flows_on_cpu, bootstrap, evaluation_pairs):
-    # The warp drops what has less than 0.999 of its weight inside the image: where a coarse pixel
-    # is that close to the edge, a rounding tells whether it is dropped, and what it is part of
-    # moves a little. In one pair, a tenth of which leaves the image, float32 on the CPU itself is
-    # 3e-4 px from float64 on average, 2e-2 at most, by the weights before these; in the others
-    # 1.1e-3 px at most.
     file = bootstrap if weights == "bootstrap" else weights
     found = differences("cuda", file, flows_on_cpu(file), evaluation_pairs)
     mean = {name: float(difference.mean()) for name, difference in found.items()}
     largest = {name: float(difference.max()) for name, difference in found.items()}
     print(mean, largest)
     assert {name: value for name, value in mean.items() if not value <= 1e-3} == {}
-    unstable = "sintel_final/ambush_unid_0003"
-    assert {name for name, value in largest.items() if not value <= 2e-3} <= {unstable}
+    bounds = {name: 2e-3 + 2 * UNSTABLE.get(name, 0) for name in largest}  # the two may differ so
+    assert {name: value for name, value in largest.items() if not value <= bounds[name]} == {}
 
 
 @pytest.mark.gpu
@@ -105,8 +106,12 @@ def test_pairs_alone_equal_pairs_in_a_batch_on_the_gpu(bootstrap, evaluation_pai
 @pytest.mark.parametrize(("precision", "bound"), [("fp16", 0.02), ("bf16", 0.2)])
 def test_half_precision_stays_near_float32(precision, bound, evaluation_pairs):
     exact, half = FlowEstimator(device="cuda"), FlowEstimator(device="cuda", precision=precision)
-    differences = [
-        np.abs(half(p.first, p.second) - exact(p.first, p.second)).mean() for p in evaluation_pairs
-    ]
-    print(precision, np.mean(differences), np.max(differences))
-    assert np.mean(differences) <= bound
+    found = {
+        f"{pair.dataset}/{pair.name}": np.abs(
+            half(pair.first, pair.second) - exact(pair.first, pair.second)
+        ).mean()
+        for pair in evaluation_pairs
+    }
+    print(precision, found)
+    stable = [difference for name, difference in found.items() if name not in UNSTABLE]
+    assert np.mean(stable) <= bound

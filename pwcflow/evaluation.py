@@ -1,33 +1,17 @@
 """Estimated flow against true flow, in the measures of the field."""
 
-import csv
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from pwcflow.errors import FlowFileError, ImageError, reason_of
-from pwcflow.flow_file import Flow, Mask, known_pixels, read_flow
-from pwcflow.image_file import Image, read_image
+from pwcflow.datasets import TruePair
+from pwcflow.flow_file import Flow, Mask, known_pixels
+from pwcflow.image_file import Image
 
 OUTLIER_PX = 3.0
 OUTLIER_SHARE = 0.05
-_FRAMES = ("frame1", "frame2")
-
-
-@dataclass(frozen=True)
-class TruePair:
-    """Two images and the true flow from the first to the second."""
-
-    dataset: str
-    name: str
-    first: Image
-    second: Image
-    truth: Flow
-    valid: Mask
-    """(H, W) bool, False where the truth is unknown."""
 
 
 @dataclass(frozen=True)
@@ -62,86 +46,6 @@ def outliers(estimate: Flow, truth: Flow, valid: Mask | None = None) -> float:
     """
     distance, length = _distances(estimate, truth, valid)
     return float(((distance > OUTLIER_PX) & (distance > OUTLIER_SHARE * length)).mean())
-
-
-def read_manifest(manifest: Path) -> Iterator[TruePair]:
-    """Yield the pairs that a CSV file lists.
-
-    Args:
-        manifest: a CSV file with a header line and the columns dataset, sequence, frame1, frame2
-            and gt, the paths being relative to its folder. An image `invalid.png` beside the true
-            flow marks with white where that is not to be used.
-
-    Raises:
-        FlowFileError: the manifest has no such columns, or a flow cannot be read or tells nothing.
-        ImageError: an image cannot be read, or is not of the size of the flow.
-    """
-    folder = manifest.parent
-    for row in manifest_rows(manifest):
-        path = folder / row["gt"]
-        truth = read_flow(path)
-        valid = known_pixels(truth)
-        invalid = path.with_name("invalid.png")
-        if invalid.exists():
-            valid &= _fitting(invalid, path, truth)[..., 0] == 0
-        if not valid.any():
-            raise FlowFileError(
-                f"{path} is known at no pixel, so there is nothing to measure on; take it out of "
-                f"{manifest}"
-            )
-        first, second = (_fitting(folder / row[name], path, truth) for name in _FRAMES)
-        yield TruePair(row["dataset"], row["sequence"], first, second, truth, valid)
-
-
-def check_manifest(manifest: Path) -> None:
-    """Raise `FlowFileError` unless the files that a manifest lists are there; none is read."""
-    for row in manifest_rows(manifest):
-        for name in (*_FRAMES, "gt"):
-            path = manifest.parent / row[name]
-            if not path.is_file():
-                raise FlowFileError(
-                    f"there is no file {path}, which {manifest} lists; paths in it begin at its "
-                    "own folder"
-                )
-
-
-def manifest_rows(manifest: Path) -> list[dict[str, str]]:
-    """Return the lines of a manifest, by column; see `read_manifest`.
-
-    Raises:
-        FlowFileError: it cannot be read, or lacks a column.
-    """
-    try:
-        with manifest.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        reason = reason_of(error) if isinstance(error, OSError) else str(error)
-        raise FlowFileError(
-            f"cannot read {manifest} as a CSV file: {reason}; check the name and the file"
-        ) from error
-    columns = {"dataset", "sequence", *_FRAMES, "gt"}
-    if not rows or not columns <= set(rows[0]):
-        raise FlowFileError(
-            f"{manifest} must have lines with {', '.join(sorted(columns))}, and these names in its "
-            "first line; add them"
-        )
-    for number, row in enumerate(rows, 1):
-        if any(row[name] is None for name in columns):
-            raise FlowFileError(
-                f"{manifest}: line {number} below its header lacks a column; add it"
-            )
-    return rows
-
-
-def _fitting(path: Path, flow_file: Path, flow: Flow) -> Image:
-    image = read_image(path)
-    if image.shape[:2] != flow.shape[:2]:
-        sizes = [f"{it.shape[1]} x {it.shape[0]}" for it in (image, flow)]
-        raise ImageError(
-            f"{path} is {sizes[0]} pixels but its true flow, {flow_file}, is {sizes[1]}; give the "
-            "one that belongs to it"
-        )
-    return image
 
 
 def evaluate(

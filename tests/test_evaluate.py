@@ -44,7 +44,7 @@ def test_a_list_gives_the_errors_of_each_of_its_data_sets(tmp_path, estimator):
     # The estimator says (3, 4): 5 px from (0, 0), 1 px from (3, 5), 10 px from (-3, -4).
     listed = manifest(tmp_path, [("a", (0, 0)), ("b", (-3, -4)), ("a", (3, 5))])
     summary = evaluate_pairs(estimator.load, [("manifest", listed)], progress=False)
-    assert summary["data_sets"] == {
+    assert summary["scores"] == {
         "a": {"pairs": 2, "end_point_error_px": pytest.approx(3), "outliers": 0.5},
         "b": {"pairs": 1, "end_point_error_px": pytest.approx(10), "outliers": 1.0},
     }
@@ -59,18 +59,35 @@ def test_renderings_of_a_data_set_are_apart_and_several_sources_are_one_run(tmp_
         gray(root / rendering / "alley_1/frame_0002.png", second)
     listed = manifest(tmp_path, [("a", (3, 4))])
     sources = [("sintel", tmp_path / "MPI-Sintel"), ("manifest", listed)]
-    found = evaluate_pairs(estimator.load, sources, progress=False)["data_sets"]
+    found = evaluate_pairs(estimator.load, sources, progress=False)["scores"]
     errors = {name: score["end_point_error_px"] for name, score in found.items()}
     assert errors == pytest.approx({"sintel clean": 5, "sintel final": 10, "a": 0})
     assert estimator.loads == 1
 
 
-def test_what_is_missing_is_told_before_anything_is_loaded(tmp_path, estimator):
+def test_two_folders_of_a_kind_are_told_apart(tmp_path, estimator):
+    for year, truth in ((2012, (3, 4)), (2015, (3, 14))):
+        root = tmp_path / f"{year}/training"
+        gray(root / "image_2/000000_10.png", 3)
+        gray(root / "image_2/000000_11.png", 4)
+        constant(root / "flow_occ/000000_10.png", *truth)
+    sources = [("kitti", tmp_path / "2012"), ("kitti", tmp_path / "2015")]
+    found = evaluate_pairs(estimator.load, sources, progress=False)["scores"]
+    assert {name: score["end_point_error_px"] for name, score in found.items()} == pytest.approx(
+        {f"kitti {tmp_path / '2012'}": 0, f"kitti {tmp_path / '2015'}": 10}
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [("manifest", r"there is no file .*2\.png"), ("sintel", "there are no sintel pairs in")],
+)
+def test_what_is_missing_is_told_before_anything_is_loaded(tmp_path, estimator, kind, told):
     listed = manifest(tmp_path, [("a", (0, 0))])
     (tmp_path / "0/2.png").unlink()
-    for source in (("manifest", listed), ("sintel", tmp_path)):
-        with pytest.raises(PwcFlowError, match=r"there (is no file|are no sintel pairs)"):
-            evaluate_pairs(estimator.load, [source], progress=False)
+    source = (kind, listed if kind == "manifest" else tmp_path)
+    with pytest.raises(PwcFlowError, match=told):
+        evaluate_pairs(estimator.load, [source], progress=False)
     assert estimator.loads == 0
 
 
@@ -89,11 +106,11 @@ def test_the_command_measures_what_the_estimator_finds(here):
         f"x: 1 pair, end-point error {wanted[1.0]:.4g} px, 0.0 % outliers\n"
     )
     summary = json.loads(invoke("evaluate", *cpu, "--network-scale", "2", "--json").stdout)
-    assert summary["data_sets"]["x"]["end_point_error_px"] == pytest.approx(wanted[2.0], abs=1e-4)
+    assert summary["scores"]["x"]["end_point_error_px"] == pytest.approx(wanted[2.0], abs=1e-4)
     assert invoke("evaluate", *cpu, "--quiet").output == ""
 
 
-@pytest.mark.parametrize("source", ["pairs.txt", "mine:folder", "sintel:"])
+@pytest.mark.parametrize("source", ["pairs.txt", "mine:folder", "sintel:", "manifest:"])
 def test_an_unknown_source_is_told_what_there_is(here, source):
     result = invoke("evaluate", source)
     assert result.exit_code == 2
@@ -105,3 +122,8 @@ def test_a_folder_without_pairs_is_an_error_in_one_line(here):
     assert result.exit_code == 1
     assert result.stderr.startswith("error: there are no kitti pairs in .: looked for ")
     assert result.stderr.count("\n") == 1
+
+
+def test_a_kind_comes_before_the_end_of_a_name(here):
+    result = invoke("evaluate", "kitti:all.csv")
+    assert result.stderr.startswith("error: there are no kitti pairs in all.csv")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from pwcflow import write_flow, write_image
-from pwcflow.errors import FlowFileError, ImageError
-from pwcflow.evaluation import check_manifest, end_point_error, evaluate, outliers, read_manifest
+from pwcflow.datasets import find_pairs, read_true_pair
+from pwcflow.evaluation import end_point_error, evaluate, outliers
 
 
 def flow(*vectors):
@@ -51,33 +51,7 @@ def test_a_manifest_gives_means_by_data_set_and_minds_invalid_png(tmp_path):
     lines += [f"toy,{name},{name}/1.png,{name}/2.png,{name}/flow.flo" for name in "ab"]
     manifest = tmp_path / "list.csv"
     manifest.write_text("\n".join(lines))
-    assert [pair.name for pair in read_manifest(manifest)] == ["a", "b"]
-    score = evaluate(lambda *_: np.zeros((4, 6, 2), np.float32), read_manifest(manifest))["toy"]
+    pairs = [read_true_pair(pair) for pair in find_pairs("manifest", manifest)]
+    assert [pair.name for pair in pairs] == ["a", "b"]
+    score = evaluate(lambda *_: np.zeros((4, 6, 2), np.float32), pairs)["toy"]
     assert (score.pairs, score.end_point_error_px, score.outliers) == (2, pytest.approx(2), 0)
-
-
-def test_a_manifest_without_its_columns_says_so(tmp_path):
-    manifest = tmp_path / "list.csv"
-    manifest.write_text("a,b\n1,2\n")
-    with pytest.raises(FlowFileError, match="dataset, frame1, frame2, gt, sequence"):
-        list(read_manifest(manifest))
-    with pytest.raises(FlowFileError, match=r"cannot read .*: no such file or directory; check"):
-        list(read_manifest(tmp_path / "missing.csv"))
-
-
-def test_what_a_manifest_lists_must_be_there_fit_and_tell_something(tmp_path):
-    manifest = tmp_path / "list.csv"
-    manifest.write_text("dataset,sequence,frame1,frame2,gt\ntoy,a,1.png,2.png,a.flo\n")
-    write_flow(tmp_path / "a.flo", np.zeros((4, 6, 2), np.float32))
-    write_image(tmp_path / "1.png", np.zeros((4, 6, 3), np.uint8))
-    with pytest.raises(FlowFileError, match=r"there is no file .*2\.png, which .*list\.csv lists"):
-        check_manifest(manifest)
-    write_image(tmp_path / "2.png", np.zeros((4, 7, 3), np.uint8))
-    check_manifest(manifest)
-    with pytest.raises(ImageError, match=r"2\.png is 7 x 4 pixels but its true flow, .* is 6 x 4"):
-        list(read_manifest(manifest))
-    write_image(tmp_path / "2.png", np.zeros((4, 6, 3), np.uint8))
-    assert len(list(read_manifest(manifest))) == 1
-    write_image(tmp_path / "invalid.png", np.full((4, 6, 3), 255, np.uint8))
-    with pytest.raises(FlowFileError, match=r"a\.flo is known at no pixel"):
-        list(read_manifest(manifest))

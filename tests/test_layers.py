@@ -17,7 +17,8 @@ LAYERS = [
     {"image_file", "warp"},
     {"ops"},
     {"decoder_head", "decoder_input", "dense_block", "flow_file", "network", "video"},
-    {"aligned", "color", "evaluation", "overlap", "video_writer", "weights"},
+    {"aligned", "color", "datasets", "overlap", "video_writer", "weights"},
+    {"evaluation"},
     {"inference", "outputs", "visualization"},
     {"gpu_color"},
     {"estimator"},
@@ -29,9 +30,10 @@ LAYERS = [
     {"__main__", "__init__"},
 ]
 TORCH_FREE = {
-    "__init__", "atomic_file", "cli", "color", "counted", "errors", "evaluation", "exr_header",
-    "flow_file", "frame_selection", "image_file", "opencv_log", "openexr_log", "outputs", "overlap",
-    "pipeline", "progress", "runs", "video", "video_writer", "viewer", "visualization",
+    "__init__", "atomic_file", "cli", "color", "counted", "datasets", "errors", "evaluation",
+    "exr_header", "flow_file", "frame_selection", "image_file", "opencv_log", "openexr_log",
+    "outputs", "overlap", "pipeline", "progress", "runs", "video", "video_writer", "viewer",
+    "visualization",
 }  # fmt: skip
 
 

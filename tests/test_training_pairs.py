@@ -9,11 +9,11 @@ import torch
 from typer.testing import CliRunner
 
 from pwcflow.cli import app
+from pwcflow.datasets import PairFiles
 from pwcflow.errors import ImageError
 from pwcflow.flow_file import write_flow
 from pwcflow.image_file import read_image, write_image
 from pwcflow.training.augment import AugmentSettings
-from pwcflow.training.datasets import PairFiles
 from pwcflow.training.pairs import AHEAD, PairSource
 from pwcflow.training.run import run_training
 from pwcflow.training.scene import SceneSettings

@@ -1,11 +1,12 @@
 """The command `evaluate`."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from pwcflow.cli.console import friendly_errors, import_torch, tell
+from pwcflow.cli.console import friendly_errors, tell
 from pwcflow.cli.loading import estimator_loader
 from pwcflow.cli.options import (
     DeviceOption,
@@ -43,37 +44,37 @@ def evaluate(
 ) -> None:
     """Measure how far estimated flow is from the true one.
 
-    A line a data set: the mean over its pairs of the end-point error in pixels, and of the share of
-    outliers, which are wrong by more than 3 px and more than 5 %. A CSV file has the columns
-    dataset, sequence, frame1, frame2 and gt, paths from its own folder.
+    One line for each data set: means over its pairs of the end-point error in pixels, and of the
+    share of outliers, which are wrong by more than 3 px and more than 5 %. A CSV file has the
+    columns dataset, sequence, frame1, frame2 and gt, paths from its own folder.
     """
     with friendly_errors(quiet):
-        import_torch()
+        from pwcflow.datasets import KINDS
         from pwcflow.pipeline.evaluate import evaluate_pairs
-        from pwcflow.training.datasets import KINDS
 
         summary = evaluate_pairs(
             estimator_loader(weights, device, precision, network_scale, quiet),
             [_source(text, KINDS) for text in sources],
             progress=not quiet,
         )
-        if as_json:
-            tell("", summary, quiet=quiet, as_json=True)
-            return
-        for name, score in summary["data_sets"].items():
-            error = f"end-point error {score['end_point_error_px']:.4g} px"
-            outliers = f"{100 * score['outliers']:.1f} % outliers"
-            told = f"{name}: {counted(score['pairs'], 'pair')}, {error}, {outliers}"
-            tell(told, {}, quiet=quiet, as_json=False)
+        for line in [""] if as_json else _lines(summary["scores"]):
+            tell(line, summary, quiet=quiet, as_json=as_json)
 
 
 def _source(text: str, kinds: tuple[str, ...]) -> tuple[str, Path]:
     """Return the kind and the place of a SOURCE."""
-    if text.lower().endswith(".csv") and not text.startswith("manifest:"):
+    kind, _, place = text.partition(":")
+    if kind in kinds and place:
+        return kind, Path(place)
+    if text.lower().endswith(".csv"):
         return "manifest", Path(text)
-    kind, colon, place = text.partition(":")
-    if kind not in kinds or not colon or not place:
-        raise typer.BadParameter(
-            f"must be a CSV file or KIND:FOLDER, KIND one of {', '.join(kinds)}: {text}"
-        )
-    return kind, Path(place)
+    raise typer.BadParameter(
+        f"must be a CSV file or KIND:FOLDER, KIND one of {', '.join(kinds)}: {text}"
+    )
+
+
+def _lines(scores: dict[str, dict[str, Any]]) -> Iterator[str]:
+    for dataset, score in scores.items():
+        pairs, error = counted(score["pairs"], "pair"), score["end_point_error_px"]
+        outliers = f"{100 * score['outliers']:.1f} % outliers"
+        yield f"{dataset}: {pairs}, end-point error {error:.4g} px, {outliers}"

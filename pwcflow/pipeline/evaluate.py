@@ -1,21 +1,17 @@
 """Flow estimated for pairs whose true flow is known, and how far it is from that."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
-from itertools import chain
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pwcflow.evaluation import TruePair, check_manifest, evaluate, manifest_rows, read_manifest
+from pwcflow.datasets import find_pairs, read_true_pair
+from pwcflow.evaluation import evaluate
 from pwcflow.flow_file import Flow
 from pwcflow.pipeline.summary import LoadEstimator, Summary, provenance, rounded
 from pwcflow.progress import progress_bar
-
-if TYPE_CHECKING:
-    from pwcflow.training.datasets import PairFiles
-
-MANIFEST = "manifest"
 
 
 def evaluate_pairs(
@@ -25,47 +21,32 @@ def evaluate_pairs(
 
     Args:
         load_estimator: returns the estimator to use.
-        sources: a kind and where it lies, as `training.datasets.find_pairs` takes them. The pairs
-            of a manifest are of the data sets that it names.
+        sources: kinds and folders, as `find_pairs` takes them. Of a kind given more than once the
+            folder is part of the data set's name; lists name theirs.
         progress: whether to show a progress bar.
 
     Raises:
         PwcFlowError: there are no pairs, or one cannot be read.
     """
     started = time.monotonic()
-    found = [_found(kind, path) for kind, path in sources]
+    given = Counter(kind for kind, _ in sources)
+    pairs = []
+    for kind, folder in sources:
+        found = find_pairs(kind, folder)
+        if given[kind] > 1 and kind != "manifest":
+            found = [replace(pair, dataset=f"{pair.dataset} {folder}") for pair in found]
+        pairs += found
     estimator = load_estimator()
-    with progress_bar(sum(count for count, _ in found), progress, unit="pair") as bar:
+    with progress_bar(len(pairs), progress, unit="pair") as bar:
 
         def estimate(*images: Any) -> Flow:
             flow = estimator(*images)
             bar.update()
             return flow
 
-        scores = evaluate(estimate, chain.from_iterable(pairs() for _, pairs in found))
+        scores = evaluate(estimate, map(read_true_pair, pairs))
     return {
-        "data_sets": {name: asdict(score) for name, score in scores.items()},
+        "scores": {dataset: asdict(score) for dataset, score in scores.items()},
         **provenance(estimator),
         "seconds": rounded(time.monotonic() - started),
     }
-
-
-def _found(kind: str, path: Path) -> tuple[int, Callable[[], Iterator[TruePair]]]:
-    """Return how many pairs there are, and what yields them."""
-    if kind == MANIFEST:
-        check_manifest(path)
-        return len(manifest_rows(path)), lambda: read_manifest(path)
-    from pwcflow.training.datasets import find_pairs
-
-    files = find_pairs(kind, path)
-    return len(files), lambda: (_true_pair(kind, pair) for pair in files)
-
-
-def _true_pair(kind: str, pair: "PairFiles") -> TruePair:
-    from pwcflow.training.datasets import read_pair
-
-    sample = read_pair(pair)
-    dataset = f"{kind} {pair.rendering}".rstrip()
-    return TruePair(
-        dataset, str(pair.first), sample.first, sample.second, sample.flow, sample.valid
-    )

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from pwcflow.aligned import IMAGE_CHANNELS, IMAGE_GAP
+from pwcflow.datasets import PairFiles
 from pwcflow.training.augment import AugmentSettings, augment
-from pwcflow.training.datasets import PairFiles, read_pair
 from pwcflow.training.render import Batch
+from pwcflow.training.samples import read_sample
 
 AHEAD = 4
 """Steps whose pairs are loaded at a time."""
@@ -98,7 +99,7 @@ class PairSource:
         rng = np.random.default_rng((self._seed, self._rank, step, index))
         dataset = self._datasets[int(rng.integers(len(self._datasets)))]
         pair = dataset[int(rng.integers(len(dataset)))]
-        sample = augment(read_pair(pair), rng, self._settings, sparse=pair.sparse)
+        sample = augment(read_sample(pair), rng, self._settings, sparse=pair.sparse)
         images, flow, valid = (t.numpy() for t in (buffers.images, buffers.flow, buffers.valid))
         images[index] = sample.first[..., ::-1]
         images[len(flow) + index] = sample.second[..., ::-1]

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from pwcflow.atomic_file import replacing
+from pwcflow.datasets import find_pairs
 from pwcflow.device import find_device
 from pwcflow.errors import DeviceError, OutputError, WeightsError
-from pwcflow.evaluation import check_manifest
 from pwcflow.outputs import make_folder
 from pwcflow.training.checkpoint import export_weights, load_checkpoint
 from pwcflow.training.interpolation import interpolated
@@ -94,7 +94,8 @@ def run_recipe(
         photos: folders of photographs.
         sprites: folders of cut-outs.
         holdout: folders of images to measure each stage on beside those trained on.
-        manifest: pairs with true flow to measure each stage on; see `evaluation.read_manifest`.
+        manifest: pairs with true flow to measure each stage on, a CSV file as for
+            `find_pairs`.
 
     Raises:
         PwcFlowError: as in `run_training`, or the output holds another run, or torchrun started it.
@@ -109,7 +110,7 @@ def run_recipe(
     _check_output(settings, runs)
     find_device(settings.device)
     if manifest:
-        check_manifest(manifest)
+        find_pairs("manifest", manifest)
     make_folder(settings.output)
     log = RunLog(settings.log_path, echo=settings.echo)
     results: list[dict[str, Any]] = []

@@ -12,14 +12,14 @@ from typing import Any, Protocol
 import torch
 
 from pwcflow.atomic_file import check_writable, replacing
+from pwcflow.datasets import PairFiles, find_pairs, read_true_pair
 from pwcflow.device import find_device
 from pwcflow.errors import OutputError
 from pwcflow.estimator import FlowEstimator
-from pwcflow.evaluation import check_manifest, evaluate, read_manifest
+from pwcflow.evaluation import evaluate
 from pwcflow.image_file import check_image_suffix, write_image
 from pwcflow.training.augment import AugmentSettings
 from pwcflow.training.contact_sheet import preview_sheet
-from pwcflow.training.datasets import PairFiles, find_pairs
 from pwcflow.training.pairs import PairSource
 from pwcflow.training.ranks import is_first_process
 from pwcflow.training.render import Renderer
@@ -68,15 +68,15 @@ def run_training(
             on beside those trained on.
         data: real pairs to train on in place of rendered ones: kinds and folders, as `find_pairs`
             takes them.
-        manifest: pairs with true flow to measure on when all is done; see
-            `evaluation.read_manifest`.
+        manifest: pairs with true flow to measure on when all is done: a CSV file, as `find_pairs`
+            takes it.
 
     Raises:
         PwcFlowError: an image cannot be read, a data set is not there, an output cannot be
             written, or training diverged.
     """
     if manifest:
-        check_manifest(manifest)  # before the hours that come before it is needed
+        find_pairs("manifest", manifest)  # before the hours that come before it is needed
     datasets = [find_pairs(kind, folder) for kind, folder in data]
     make = (
         pairs_of(datasets, settings.height, settings.width)
@@ -108,7 +108,9 @@ def run_training(
         estimator = FlowEstimator(summary.weights, str(find_device(settings.device)))
         result["scores"] = {
             dataset: asdict(score)
-            for dataset, score in evaluate(estimator, read_manifest(manifest)).items()
+            for dataset, score in evaluate(
+                estimator, map(read_true_pair, find_pairs("manifest", manifest))
+            ).items()
         }
     write_result(settings.output, result)
     return result

@@ -12,7 +12,8 @@ import numpy as np
 import torch
 
 from pwcflow import FlowEstimator
-from pwcflow.evaluation import end_point_error, read_manifest
+from pwcflow.datasets import find_pairs, read_true_pair
+from pwcflow.evaluation import end_point_error
 from pwcflow.ops import cost_volume, reference
 from pwcflow.ops.cost_volume_cuda import kernels_for
 from tests.benchmarks.machine import described
@@ -48,7 +49,7 @@ def network_errors() -> dict[str, object]:
     gpus = {name: FlowEstimator(device="cuda", precision=name) for name in ("fp32", "fp16", "bf16")}
     errors = defaultdict(lambda: defaultdict(list))
     largest, mean = defaultdict(float), defaultdict(list)
-    for pair in read_manifest(SHARED / "eval" / "MANIFEST.csv"):
+    for pair in map(read_true_pair, find_pairs("manifest", SHARED / "eval" / "MANIFEST.csv")):
         expected = cpu(pair.first, pair.second)
         errors["cpu"][pair.dataset].append(end_point_error(expected, pair.truth, pair.valid))
         for name, estimator in gpus.items():

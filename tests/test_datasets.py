@@ -1,12 +1,14 @@
 """The pairs of each data set are found where its archives put them, and read as they are stored."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from pwcflow.datasets import KINDS, PairFiles, find_pairs, read_true_pair
 from pwcflow.errors import FlowFileError, ImageError, PwcFlowError
 from pwcflow.flow_file import write_flow
 from pwcflow.image_file import write_image
-from pwcflow.training.datasets import KINDS, PairFiles, find_pairs, read_pair
 
 H, W = 4, 6
 
@@ -27,12 +29,6 @@ def names_of(root, pairs):
 
 def image(value=0):
     return np.full((H, W, 3), value, np.uint8)
-
-
-def write_pfm(path, flow, *, order="<", extra=b""):
-    three = np.concatenate((flow, np.zeros_like(flow[..., :1])), axis=2)[::-1]
-    header = f"PF\n{flow.shape[1]} {flow.shape[0]}\n{'-' if order == '<' else ''}1.0\n"
-    path.write_bytes(header.encode() + three.astype(f"{order}f4").tobytes() + extra)
 
 
 @pytest.mark.parametrize("folder", ["", "data/"])
@@ -63,6 +59,9 @@ def test_flying_things_in_both_directions_and_renderings(tmp_path):
         (first[7:12], first[-8:-4], second[-8:-4], flow.split("/")[4], flow[-10:-6])
         for first, second, flow in names_of(tmp_path, find_pairs("things", tmp_path))
     }
+    assert {
+        pair.dataset for pair in find_pairs("things", tmp_path) if "clean" in str(pair.first)
+    } == {"things clean"}
     assert found == {
         ("clean", "0006", "0007", "into_future", "0006"),
         ("clean", "0007", "0008", "into_future", "0007"),
@@ -91,6 +90,7 @@ def test_sintel_in_both_renderings_with_its_invalid_pixels(tmp_path):
     ]
     invalid = tmp_path / "training/invalid/alley_1/frame_0002.png"
     assert [pair.invalid for pair in pairs] == [None, None, invalid, invalid]
+    assert [pair.dataset for pair in pairs] == ["sintel clean", "sintel final"] * 2
     assert find_pairs("sintel", tmp_path / "training") == pairs
 
 
@@ -128,7 +128,7 @@ def test_spring_has_two_by_two_flows_a_pixel(tmp_path):
     with h5py.File(path, "w") as file:
         file.create_dataset("flow", data=flow, compression="gzip")
     (pair,) = find_pairs("spring", tmp_path)
-    np.testing.assert_array_equal(read_pair(pair).flow, flow[::2, ::2])
+    np.testing.assert_array_equal(read_true_pair(pair).truth, flow[::2, ::2])
 
 
 def test_spring_without_h5py_says_what_to_install(tmp_path, monkeypatch):
@@ -144,11 +144,18 @@ def test_a_manifest_lists_pairs_from_its_folder(tmp_path):
     manifest.write_text(f"{header}x,a,1.png,2.png,a/flow.flo\nx,b,1.png,2.png,b/flow.png\n")
     first, second = tmp_path / "1.png", tmp_path / "2.png"
     assert find_pairs("manifest", manifest) == [
-        PairFiles(first, second, tmp_path / "a/flow.flo", invalid=tmp_path / "a/invalid.png"),
-        PairFiles(first, second, tmp_path / "b/flow.png", sparse=True),
+        PairFiles(
+            first,
+            second,
+            tmp_path / "a/flow.flo",
+            invalid=tmp_path / "a/invalid.png",
+            dataset="x",
+            sequence="a",
+        ),
+        PairFiles(first, second, tmp_path / "b/flow.png", sparse=True, dataset="x", sequence="b"),
     ]
     manifest.write_text(f"{header}x,a,1.png,3.png,a/flow.flo\n")
-    with pytest.raises(FlowFileError, match=r"3\.png, but there is no such file"):
+    with pytest.raises(FlowFileError, match=r"there is no file .*3\.png, which .*pairs\.csv lists"):
         find_pairs("manifest", manifest)
     manifest.write_text(f"{header}x,a,1.png\n")
     with pytest.raises(FlowFileError, match="line 1 below its header lacks a column"):
@@ -162,75 +169,43 @@ def test_a_folder_without_pairs_is_told_with_what_was_looked_for(tmp_path, kind)
         find_pairs(kind, tmp_path)
 
 
+def test_a_list_without_its_columns_says_so(tmp_path):
+    manifest = tmp_path / "list.csv"
+    manifest.write_text("a,b\n1,2\n")
+    with pytest.raises(FlowFileError, match="dataset, frame1, frame2, gt, sequence"):
+        find_pairs("manifest", manifest)
+    with pytest.raises(FlowFileError, match=r"cannot read .*: no such file or directory; check"):
+        find_pairs("manifest", tmp_path / "missing.csv")
+
+
 @pytest.fixture
 def files(tmp_path):
-    """A pair of two gray images; its flow is not yet there."""
-    write_image(tmp_path / "1.png", image(10))
-    write_image(tmp_path / "2.png", image(20))
-    return PairFiles(tmp_path / "1.png", tmp_path / "2.png", tmp_path / "flow.flo")
+    """A pair of two images of 16 bits; its flow is not yet there."""
+    for number in (1, 2):
+        write_image(tmp_path / f"{number}.png", np.full((H, W, 3), 300 * number, np.uint16))
+    return PairFiles(tmp_path / "1.png", tmp_path / "2.png", tmp_path / "flow.flo", dataset="toy")
 
 
-def test_unknown_flow_is_zero_and_not_valid(files, tmp_path):
-    flow = np.full((H, W, 2), 3, np.float32)
-    flow[0, 0], flow[0, 1], flow[1, 0] = np.nan, 2e9, np.inf
-    write_flow(files.flow, flow)
-    invalid = image()
-    invalid[3, 5] = 255
-    write_image(tmp_path / "invalid.png", invalid)
-    pair = PairFiles(files.first, files.second, files.flow, invalid=tmp_path / "invalid.png")
-    sample = read_pair(pair)
-    unknown = {(0, 0), (0, 1), (1, 0), (3, 5)}
-    assert {(int(y), int(x)) for y, x in np.argwhere(~sample.valid)} == unknown
-    assert not sample.flow[~sample.valid].any()
-    assert (sample.flow[sample.valid] == 3).all()
-    assert (sample.first == 10).all()
-    assert (sample.second == 20).all()
+def test_a_true_pair_keeps_the_depth_of_its_images(files):
+    write_flow(files.flow, np.full((H, W, 2), 3, np.float32))
+    pair = read_true_pair(files)
+    assert (pair.dataset, pair.name) == ("toy", str(files.first))
+    assert (pair.first == 300).all()
+    assert (pair.second == 600).all()
+    assert (pair.truth == 3).all()
+    assert pair.valid.all()
 
 
-def test_sparse_flow_of_kitti_is_read(files, tmp_path):
-    flow = np.full((H, W, 2), np.nan, np.float32)
-    flow[2, 3] = (-1.5, 0.25)
-    write_flow(tmp_path / "flow.png", flow)
-    sample = read_pair(PairFiles(files.first, files.second, tmp_path / "flow.png", sparse=True))
-    assert np.argwhere(sample.valid).tolist() == [[2, 3]]
-    assert sample.flow[2, 3].tolist() == [-1.5, 0.25]
-
-
-def test_images_of_16_bits_become_8(files):
-    write_image(files.first, np.full((H, W, 3), (256, 512, 65535), np.uint16))
+def test_what_does_not_fit_or_tells_nothing_is_refused(files, tmp_path):
     write_flow(files.flow, np.zeros((H, W, 2), np.float32))
-    assert read_pair(files).first[0, 0].tolist() == [1, 2, 255]
-
-
-@pytest.mark.parametrize("order", ["<", ">"])
-def test_pfm_has_its_bottom_row_first_and_three_channels(files, tmp_path, order):
-    flow = np.arange(H * W * 2, dtype=np.float32).reshape(H, W, 2)
-    write_pfm(tmp_path / "flow.pfm", flow, order=order)
-    sample = read_pair(PairFiles(files.first, files.second, tmp_path / "flow.pfm"))
-    np.testing.assert_array_equal(sample.flow, flow)
-
-
-def test_damaged_files_are_told(files, tmp_path):
-    pfm = tmp_path / "flow.pfm"
-    pair = PairFiles(files.first, files.second, pfm)
-    with pytest.raises(FlowFileError, match=r"there is no file .*flow\.pfm"):
-        read_pair(pair)
-    for content in (b"", b"Pf\n6 4\n-1.0\n" + bytes(96), b"PF\n6 x\n-1.0\n"):
-        pfm.write_bytes(content)
-        with pytest.raises(FlowFileError, match=r"flow\.pfm"):
-            read_pair(pair)
-    write_pfm(pfm, np.zeros((H, W, 2), np.float32), extra=b"0")
-    with pytest.raises(FlowFileError, match=r"flow\.pfm.*301"):
-        read_pair(pair)
-    write_pfm(pfm, np.zeros((H, W + 1, 2), np.float32))
-    with pytest.raises(FlowFileError, match="not of the size of its images"):
-        read_pair(pair)
-    files.first.write_bytes(files.first.read_bytes()[:50])
-    with pytest.raises(ImageError, match="cut short"):
-        read_pair(pair)
-    files.first.write_bytes(b"text")
-    with pytest.raises(ImageError, match="not an image"):
-        read_pair(pair)
-    files.first.unlink()
-    with pytest.raises(ImageError, match="there is no file"):
-        read_pair(pair)
+    write_image(files.second, image()[:, :-1])
+    with pytest.raises(ImageError, match=r"2\.png is 5 x 4 pixels but its true flow, .* is 6 x 4"):
+        read_true_pair(files)
+    write_image(files.second, image())
+    invalid = tmp_path / "invalid.png"
+    write_image(invalid, image(255))
+    with pytest.raises(FlowFileError, match=r"flow\.flo is known at no pixel"):
+        read_true_pair(replace(files, invalid=invalid))
+    write_image(invalid, image(255)[1:])
+    with pytest.raises(ImageError, match=r"invalid\.png is 6 x 3 pixels"):
+        read_true_pair(replace(files, invalid=invalid))

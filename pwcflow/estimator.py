@@ -25,7 +25,7 @@ from pwcflow.errors import WeightsError
 from pwcflow.gpu_color import GpuPainter
 from pwcflow.inference import ChannelsLastNetwork, ExactNetwork, InferenceNetwork
 from pwcflow.inference.gpu_flow import GpuFlow, at_work, fetched
-from pwcflow.network import PwcNet, Pyramid, network_size, to_be_loaded
+from pwcflow.network import PwcNet, Pyramid, network_size, uninitialized
 from pwcflow.ops import finish_flow, has_fast_floats, prepare_images
 from pwcflow.weights import load_weights
 
@@ -77,8 +77,8 @@ class FlowEstimator:
             device: `auto` (a GPU where there is one), `cpu`, `cuda` or `cuda:INDEX`.
             precision: `fp32` (TF32 is not used), `fp16` or `bf16`; flow itself is always float32.
                 `auto` is the fastest that the device computes in hardware.
-            network_scale: of the images that the network sees, to those given; 1.5 finds finer
-                flow in 2.25 times the time and memory. Flow is at the size and in the pixels of
+            network_scale: factor by which images are resized for the network; 1.5 finds finer flow
+                in up to 2.25 times the time and memory. Flow is at the size and in the pixels of
                 the images given, whatever it is.
             quiet: show no progress bar while downloading.
 
@@ -248,7 +248,7 @@ def _network(
     """Return what computes flow fastest in a precision on a device."""
     if device.type == "cuda" and (dtype != torch.float32 or has_fast_floats(device)):
         return ChannelsLastNetwork(state, dtype, device)
-    network = to_be_loaded(PwcNet)
+    network = uninitialized(PwcNet)
     network.load_state_dict(state)
     network.requires_grad_(False).eval().set_precision(dtype)
     return ExactNetwork(network.to(device))

@@ -183,10 +183,10 @@ class PwcNet(nn.Module):
         return self.decode(self.encode(first), self.encode(second))
 
 
-def to_be_loaded(build: Callable[[], Built]) -> Built:
-    """Return a network without weights, for those that are to be loaded into it.
+def uninitialized(build: Callable[[], Built]) -> Built:
+    """Return a network whose weights are whatever is in memory, to load others into.
 
-    PyTorch's initialisation would take of the program's random numbers.
+    PyTorch's initialisation would draw from the program's random numbers.
     """
     with torch.device("meta"):
         network = build()
@@ -194,11 +194,14 @@ def to_be_loaded(build: Callable[[], Built]) -> Built:
     return empty
 
 
-def network_size(height: int, width: int, scale: float = 1.0) -> tuple[int, int]:
-    """Return the size to which images are resized: the next multiples of 64 after `scale` times."""
+def network_size(height: int, width: int, network_scale: float = 1.0) -> tuple[int, int]:
+    """Return the height and width that images are resized to for the network, in pixels.
+
+    `network_scale` times theirs, up to the next multiples of 64.
+    """
 
     def axis(size: int) -> int:
-        wanted = round(size * scale, 6)  # 640 * 1.1 is 704, not a little more
+        wanted = round(size * network_scale, 6)  # 640 * 1.1 is 704, not a little more
         return math.ceil(wanted / PYRAMID_STRIDE) * PYRAMID_STRIDE
 
     return axis(height), axis(width)

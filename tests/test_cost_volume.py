@@ -89,7 +89,7 @@ def _views(shape, device, dtype):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
-@pytest.mark.parametrize("shape", [(2, 35, 6, 11), (2, 40, 21, 50)], ids=str)
+@pytest.mark.parametrize("shape", [(2, 35, 6, 11), (2, 24, 21, 50), (2, 40, 21, 50)], ids=str)
 def test_non_contiguous_batches_give_what_their_contiguous_copies_give(shape, dtype, device):
     for name, first, second in _views(shape, device, dtype):
         assert not (first.is_contiguous() and second.is_contiguous()), name

@@ -39,6 +39,18 @@ def test_kernels_of_the_cost_volume_are_looked_for_in_the_files_that_hold_them(d
             assert f"__global__ void {symbol.split('<')[0]}(" in source
 
 
+def test_blocks_of_the_gradients_fit_every_gpu_with_tensor_cores():
+    found = {
+        (size, *tile): cost_volume_cuda.bands_bytes(size, *tile)
+        for size, tiles in cost_volume_cuda.GRADIENT_TILES.items()
+        for tile in tiles.values()
+    }
+    # Bands of 4 rows x 9 offsets x 16 pixels, and 12 x 24 pixels of channels and a gap: of halves
+    # 2 (4 9 16 40 + 12 24 40) bytes, and so on.
+    assert found == {(2, 4, 32): 69120, (2, 2, 64): 57600, (4, 4, 32): 96768}
+    assert max(found.values()) <= 99 * 1024  # of compute capability 8.6, 8.9 and 12.0
+
+
 def test_what_is_included_stands_where_it_is_included():
     source = kernel_source("pwcflow.ops", "warp.cu")
     shared = files("pwcflow.ops").joinpath("tensor.cuh").read_text(encoding="utf-8")

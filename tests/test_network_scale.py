@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from typer import BadParameter
 
-from pwcflow import FlowEstimator
+from pwcflow import FlowEstimator, write_image
+from pwcflow.cli.options import network_scale
+from pwcflow.estimator import NETWORK_SCALES
 from pwcflow.network import network_size
 from tests.command_line import invoke
 from tests.features import DEVICES
 from tests.moving_textures import estimator, moved_pair, network_images, texture, video
-
-pytestmark = pytest.mark.filterwarnings("error")
 
 
 def test_a_scale_comes_before_the_next_multiple_of_64():
@@ -57,11 +58,15 @@ def test_a_gpu_finds_the_same_for_pairs_and_along_a_video():
 def test_a_scale_out_of_bounds_is_refused(scale):
     with pytest.raises(ValueError, match=r"network_scale must be from 0\.5 to 4"):
         FlowEstimator(device="cpu", network_scale=scale)
+    with pytest.raises(BadParameter, match=r"must be from 0\.5 to 4"):
+        network_scale(scale)
+
+
+def test_the_bounds_themselves_are_allowed():
+    assert [network_scale(scale) for scale in NETWORK_SCALES] == [0.5, 4.0]
 
 
 def test_the_commands_take_a_scale_and_tell_it(here):
-    from pwcflow.image_file import write_image
-
     for name, image in zip(("1.png", "2.png"), moved_pair(64, 64, 2, 0), strict=True):
         write_image(here / name, image)
     summaries = {}
@@ -71,5 +76,5 @@ def test_the_commands_take_a_scale_and_tell_it(here):
     assert [summary["network_scale"] for summary in summaries.values()] == [1.0, 2.0]
     assert (here / "1.flo").read_bytes() != (here / "2.flo").read_bytes()
     refused = invoke("estimate", "1.png", "2.png", "-o", "3.flo", "--network-scale", "5")
-    assert refused.exit_code != 0
+    assert refused.exit_code == 2
     assert "must be from 0.5 to 4: 5" in " ".join(refused.stderr.split())

@@ -39,9 +39,7 @@ def test_it_tells_what_made_the_flows_and_what_they_are(tmp_path, estimator):
     record = run(estimator, source, tmp_path / "flows", viz=tmp_path / "flows/v.avi", max_flow=50)
     assert record["input"].pop("fingerprint")
     assert record["input"].pop("bytes") == sum(path.stat().st_size for path in source.iterdir())
-    assert record.pop("size_rule").startswith(
-        "each axis resized bilinearly to the next multiple of"
-    )
+    assert record.pop("size_rule").startswith("resized bilinearly to network_scale times each axis")
     assert record == {
         "pwcflow": pwcflow.__version__,
         "complete": True,

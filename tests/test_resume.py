@@ -156,6 +156,15 @@ def other_scale(source, estimator):
     return "holds flows at the network scale 1, now 1.5"
 
 
+def scale_not_recorded(source, estimator):
+    record = source.parent / "flows/pwcflow.json"
+    told = json.loads(record.read_bytes())
+    assert told.pop("network_scale") == 1.0  # as before there was a choice
+    record.write_text(json.dumps(told))
+    estimator.network_scale = 1.5
+    return "holds flows at the network scale 1, now 1.5"
+
+
 def changed_input(source, estimator):
     write_image(source / "0001.png", np.full((HEIGHT, WIDTH, 3), 77, np.uint8))
     os.utime(source / "0001.png", (1, 1))
@@ -163,7 +172,15 @@ def changed_input(source, estimator):
 
 
 @pytest.mark.parametrize(
-    "change", [other_weights, renamed_weights, other_precision, other_scale, changed_input]
+    "change",
+    [
+        other_weights,
+        renamed_weights,
+        other_precision,
+        other_scale,
+        scale_not_recorded,
+        changed_input,
+    ],
 )
 @pytest.mark.parametrize("complete", [True, False])
 def test_what_another_run_made_is_not_gone_on_with(tmp_path, estimator, change, complete):
@@ -175,8 +192,8 @@ def test_what_another_run_made_is_not_gone_on_with(tmp_path, estimator, change, 
         with pytest.raises(PwcFlowError):
             run(estimator, source, tmp_path / "flows")
         estimator.fails_at = None
-    before = contents(tmp_path / "flows")
     difference = change(source, estimator)
+    before = contents(tmp_path / "flows")
     with pytest.raises(OutputError, match=difference + r".*; give --overwrite to remove them, or"):
         run(estimator, source, tmp_path / "flows")
     assert contents(tmp_path / "flows") == before

@@ -6,21 +6,21 @@ import pytest
 from pwcflow.training.render_reference import compose
 from pwcflow.training.sampling import sample_scenes
 from pwcflow.training.scene import SURFACES, SceneSettings
-from pwcflow.training.tints import hue_turns, random_tints
+from pwcflow.training.tints import hue_rotations, random_tints
 from tests.test_training_render import scenes_of, textures
 
 __all__ = ["textures"]
 
 
 def test_a_third_of_a_turn_makes_red_green_green_blue_and_blue_red():
-    turn = hue_turns(np.array(2 * np.pi / 3), np.array(1.0))
+    turn = hue_rotations(np.array(2 * np.pi / 3), np.array(1.0))
     np.testing.assert_allclose(turn @ np.eye(3), np.eye(3)[[2, 0, 1]], atol=1e-12)
 
 
 def test_half_a_turn_gives_the_complement_and_no_saturation_gray():
     # Red is a third of white and (2, -1, -1) / 3, which turns into (-2, 1, 1) / 3.
     red = np.array((1.0, 0, 0))
-    half, gray = (hue_turns(np.array(np.pi), np.array(s)) @ red for s in (1.0, 0.0))
+    half, gray = (hue_rotations(np.array(np.pi), np.array(s)) @ red for s in (1.0, 0.0))
     np.testing.assert_allclose(half, (-1 / 3, 2 / 3, 2 / 3), atol=1e-12)
     np.testing.assert_allclose(gray, np.full(3, 1 / 3), atol=1e-12)
 

@@ -83,9 +83,15 @@ def network_call(
         return _plain_call(estimator, height, width, batch)
     first, second = (torch.from_numpy(images) for images in textured_pairs(batch, height, width))
     shape = Batch(
-        2 * batch, height, width, 3, first.dtype, consecutive=False,
-        scale=estimator.network_scale, fused=fused,
-    )  # fmt: skip
+        2 * batch,
+        height,
+        width,
+        3,
+        first.dtype,
+        consecutive=False,
+        network_scale=estimator.network_scale,
+        fused=fused,
+    )
     with torch.cuda.device(estimator.device), torch.inference_mode(), exact_convolutions():
         graph = CapturedFlow(estimator._gpu.network, shape, estimator.device)
         graph.pixels.copy_(torch.cat((first, second)))

@@ -12,7 +12,7 @@ from pwcflow.bench.video import VideoCost, check_room, decode, measure_stages
 from pwcflow.bench.volumes import VolumeCost, measure_volume
 from pwcflow.device import find_device, find_precision
 from pwcflow.estimator import PRECISIONS, FlowEstimator
-from pwcflow.network import DECODER_LEVELS
+from pwcflow.network import DECODER_LEVELS, network_size
 from pwcflow.progress import progress_bar
 
 REPEATS = {"cuda": 30, "cpu": 5}
@@ -91,11 +91,11 @@ def run_bench(settings: BenchSettings, *, quiet: bool) -> BenchResult:
         volumes = []
         for size in settings.sizes:
             forget_memory(device)
+            seen = network_size(*size, settings.network_scale)
             rows = []
             for level in DECODER_LEVELS:
                 dtype = PRECISIONS[precision]
-                scale = settings.network_scale
-                rows.append(measure_volume(level, *size, dtype, device, repeats, scale))
+                rows.append(measure_volume(level, *seen, dtype, device, repeats))
                 bar.update()
             volumes.append((size, rows))
         video = None

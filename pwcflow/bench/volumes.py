@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pwcflow.bench.timing import Call, Times, time_launches
-from pwcflow.network import PYRAMID_CHANNELS, network_size
+from pwcflow.network import PYRAMID_CHANNELS
 from pwcflow.ops import COST_VOLUME_CHANNELS, cost_volume, reference
 from pwcflow.ops.reference import MAX_DISPLACEMENT
 
@@ -34,20 +34,23 @@ class VolumeCost:
 
 
 def measure_volume(
-    level: int,
-    height: int,
-    width: int,
-    dtype: torch.dtype,
-    device: torch.device,
-    repeats: int,
-    network_scale: float = 1.0,
+    level: int, height: int, width: int, dtype: torch.dtype, device: torch.device, repeats: int
 ) -> VolumeCost:
     """Return the times of one level for a pair of images of a size, on random features.
 
     `time_launches` says how. The gradients are those of both features. Ours takes features of half
-    precision channels-last, as the network has them; the others take theirs as they want them.
+    precision channels-last, as the network has them on a GPU, and contiguous ones in float32; the
+    others take contiguous ones.
+
+    Args:
+        level: of the pyramid.
+        height: of the images as the network sees them, in pixels; a multiple of 64.
+        width: likewise.
+        dtype: of the features.
+        device: where to compute.
+        repeats: calls that are timed.
     """
-    channels, h, w = shape_of(level, height, width, network_scale)
+    channels, h, w = shape_of(level, height, width)
     generator = torch.Generator().manual_seed(level)
     first, second, grad = (
         torch.randn((1, count, h, w), generator=generator).to(device, dtype)
@@ -80,12 +83,9 @@ def measure_volume(
     )
 
 
-def shape_of(
-    level: int, height: int, width: int, network_scale: float = 1.0
-) -> tuple[int, int, int]:
-    """Return (C, H, W) of the features of a level, for images of a size."""
-    h, w = network_size(height, width, network_scale)
-    return PYRAMID_CHANNELS[level], h >> level, w >> level
+def shape_of(level: int, height: int, width: int) -> tuple[int, int, int]:
+    """Return (C, H, W) of the features of a level, for images as the network sees them."""
+    return PYRAMID_CHANNELS[level], height >> level, width >> level
 
 
 def localcorr_volume(device: torch.device) -> Volume | None:

@@ -15,7 +15,7 @@ def positive(value: float | None) -> float | None:
     return value
 
 
-def _network_scale(value: float) -> float:
+def network_scale(value: float) -> float:
     """Let it be what `FlowEstimator` takes."""
     if not 0.5 <= value <= 4.0:
         raise typer.BadParameter(f"must be from 0.5 to 4: {value:g}")
@@ -62,9 +62,9 @@ NetworkScaleOption = Annotated[
     float,
     typer.Option(
         metavar="FACTOR",
-        help="Resize images by this for the network; 1.5 finds finer flow in 2.25 times the time. "
-        "Flow stays in pixels of the images.",
-        callback=_network_scale,
+        help="Resize images by this for the network; 1.5 finds finer flow in up to 2.25 times the "
+        "time. Flow stays in pixels of the images.",
+        callback=network_scale,
     ),
 ]
 BoundOption = Annotated[

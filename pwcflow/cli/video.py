@@ -170,8 +170,7 @@ def video(
     clips/a/1.mp4 in clips goes into OUT/a/1.mp4/.
 
     The same command once more does what is not done: pwcflow.json beside the flows knows what made
-    them, and those of another input, other weights, precision or network scale are
-    refused.
+    them, and those of another input, other weights, precision or network scale are refused.
     """
     if not (inputs or lists):
         raise typer.BadParameter("give INPUT, or --list FILE")

@@ -29,8 +29,8 @@ class Batch:
     """Of the pixels."""
     consecutive: bool
     """Whether each image is paired with the one before it; else the first half with the second."""
-    scale: float = 1.0
-    """Of the images that the network sees, to these."""
+    network_scale: float = 1.0
+    """Factor by which images are resized for the network."""
     fused: bool = False
     """Whether it is used long enough for what `InferenceNetwork.fused` costs."""
 
@@ -54,7 +54,7 @@ class CapturedFlow:
         last image of the run before; there is nothing in it after the first run."""
         self.finite = torch.ones((pairs,), dtype=torch.bool, device=device)
         """(pairs,): whether a flow's numbers are."""
-        height, width = network_size(batch.height, batch.width, batch.scale)
+        height, width = network_size(batch.height, batch.width, batch.network_scale)
         self._size = height, width
         # One more for the image before.
         self._pyramid = network.empty_pyramid(batch.images + batch.consecutive, height, width)

@@ -34,7 +34,7 @@ from pwcflow.network import (
     PYRAMID_CHANNELS,
     FlowDecoder,
     Pyramid,
-    to_be_loaded,
+    uninitialized,
 )
 from pwcflow.ops import (
     ALIGNED_CHANNELS,
@@ -87,7 +87,7 @@ class ChannelsLastNetwork:
         self, state: Mapping[str, Tensor], dtype: torch.dtype, device: torch.device
     ) -> None:
         """Take `PwcNet`'s state dict; `dtype` is what is computed in, flow itself in float32."""
-        network = to_be_loaded(AlignedPwcNet)
+        network = uninitialized(AlignedPwcNet)
         network.load_state_dict(align_state(state))
         network.requires_grad_(False)
         self.dtype, self._device = dtype, device

@@ -33,10 +33,12 @@ Pixels = npt.NDArray[Any]
 class GpuFlow:
     """Estimates flow on one GPU. Several threads may use it at a time."""
 
-    def __init__(self, network: InferenceNetwork, device: torch.device, scale: float = 1.0) -> None:
-        """Take the network, on its device, and the scale at which it sees images."""
+    def __init__(
+        self, network: InferenceNetwork, device: torch.device, network_scale: float = 1.0
+    ) -> None:
+        """Take the network, on its device, and the factor by which images are resized for it."""
         self._device = device
-        self._scale = scale
+        self._network_scale = network_scale
         self.network = network
         self._idle: OrderedDict[Batch, CapturedFlow] = OrderedDict()
         self._lock = threading.RLock()  # a generator may be finalised while it is held
@@ -54,7 +56,13 @@ class GpuFlow:
         n, height, width, channels = first.shape
         tensors = torch.from_numpy(first), torch.from_numpy(second)
         batch = Batch(
-            2 * n, height, width, channels, tensors[0].dtype, consecutive=False, scale=self._scale
+            2 * n,
+            height,
+            width,
+            channels,
+            tensors[0].dtype,
+            consecutive=False,
+            network_scale=self._network_scale,
         )
         with self._lent(batch) as graph, at_work(self._device):
             graph.pixels[:n].copy_(tensors[0])
@@ -84,13 +92,18 @@ class GpuFlow:
         if first is None:
             return
         height, width, channels = first.shape
-        seen = height * width * self._scale**2
+        seen = height * width * self._network_scale**2
         count = min(max(int(BATCH_PIXELS / seen), 1), MOST_FRAMES)
-        dtype = torch.from_numpy(first).dtype
         batch = Batch(
-            count, height, width, channels, dtype,
-            consecutive=True, scale=self._scale, fused=many,
-        )  # fmt: skip
+            count,
+            height,
+            width,
+            channels,
+            torch.from_numpy(first).dtype,
+            consecutive=True,
+            network_scale=self._network_scale,
+            fused=many,
+        )
         with self._lent(batch) as graph:
             with _LAUNCHING:
                 stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
@@ -196,7 +209,10 @@ class _Transfer:
 
 
 def fetched(flow: Tensor) -> Flow:
-    """Return a copy on the host, float32, once it is there."""
+    """Return float32 on the host, once it is there; `downloaded` does not wait."""
+    if flow.device.type == "cpu":
+        on_host: Flow = flow.numpy()
+        return on_host
     # Numpy asks for large pages where it needs much; `cpu()` takes 2 to 9 times as long.
     host = np.empty(tuple(flow.shape), np.float32)
     torch.from_numpy(host).copy_(flow)

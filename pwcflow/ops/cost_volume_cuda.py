@@ -15,7 +15,7 @@ from pwcflow.cuda_kernels import (
     strides,
 )
 from pwcflow.ops.dtypes import SCALAR_TYPES, sum_scalar
-from pwcflow.ops.layout import empty_like_layout, fits_packs
+from pwcflow.ops.layout import PACK_BYTES, empty_like_layout, fits_packs
 from pwcflow.ops.reference import ALIGNED_CHANNELS, MAX_DISPLACEMENT
 
 # Each kernel's tile and block, as the comment above it says.
@@ -26,12 +26,14 @@ FORWARD_KERNELS = {4: ("cost_volume_large", 1), 1: ("cost_volume_small", 8)}
 FORWARD_WORKERS = 36
 CHUNK_BYTES = {1: 128, 8: 256}
 """Of the channels that pass through shared memory at a time, by that number of threads."""
-GRADIENT_TILES = {2: {32: (4, 32), 1 << 31: (2, 64)}, 4: {1 << 31: (4, 32)}}
+ANY_CHANNELS = 1 << 31
+GRADIENT_TILES = {2: {32: (4, 32), ANY_CHANNELS: (2, 64)}, 4: {ANY_CHANNELS: (4, 32)}}
 """By the bytes of a value, and by up to how many channels: rows and channels of a block of
-`cost_volume_gradients_bands`. Few channels waste none, and its shared memory is below the 99 KB
-that each GPU from compute capability 8.0 on has."""
+`cost_volume_gradients_bands`. Up to 32 channels of halves waste none; for 64 of floats there is not
+the shared memory."""
 BANDS = {2: SPAN + 16, 4: SPAN}
-"""By the bytes of a value: those from one pixel's band of gradients to the next one's."""
+"""By the bytes of a value: elements of shared memory from one pixel's band of gradients to the next
+one's; `BAND` in cost_volume_gradients.cu."""
 REARRANGE_TILE = 32
 REARRANGE_BLOCK = (32, 8, 1)
 GRADIENT_WARPS = 8
@@ -226,19 +228,24 @@ def _gradients_by_bands(
     n, c, h, w = first.shape
     rows, channels = tile
     size = first.element_size()
-    pack = 16 // size
+    pack = PACK_BYTES // size
     packs_in = c % pack == 0 and fits_packs(first) and fits_packs(second)
     pairs_out = c % pack == 0 and fits_packs(results[0]) and fits_packs(results[1])
     tensors = (grad, first, second, *results)
-    bands = rows * (SPAN - TILE + 1) * TILE * BANDS[size]
-    pixels = (rows + 2 * MAX_DISPLACEMENT) * SPAN
     launch(
         kernel,
         2 * n * ceil_div(h, rows) * ceil_div(w, TILE) * ceil_div(c, channels),
         (2 * rows * channels, 1, 1),
         (*tensors, *map(strides, tensors), *int32(c, h, w, packs_in, pairs_out)),
-        shared_bytes=size * (bands + pixels * (channels + pack)),
+        shared_bytes=bands_bytes(size, rows, channels),
     )
+
+
+def bands_bytes(size: int, rows: int, channels: int) -> int:
+    """Return the shared memory of `cost_volume_gradients_bands`, for values of `size` bytes."""
+    bands = rows * (SPAN - TILE + 1) * TILE * BANDS[size]
+    pixels = (rows + 2 * MAX_DISPLACEMENT) * SPAN
+    return size * (bands + pixels * (channels + PACK_BYTES // size))
 
 
 def _gradient(kernels: Kernels, name: str, grad: Tensor, other: Tensor, result: Tensor) -> None:
@@ -291,7 +298,7 @@ def _strips(tiling: Tiling, packed: bool, whole: bool) -> str:
 
 
 def _bands(rows: int, channels: int) -> str:
-    """Return the kernel's name likewise."""
+    """Return the name of the kernel of the gradients, and its template's arguments likewise."""
     return f"cost_volume_gradients_bands<{rows}, {channels}>"
 
 

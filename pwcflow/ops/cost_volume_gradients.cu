@@ -7,10 +7,10 @@
 
 #include "cost_volume.cuh"
 
-constexpr int GROUP_OF_WARP = 16;
-constexpr int COLUMNS_OF_SUM = GROUP_OF_WARP / 8;
+constexpr int CHANNELS_OF_WARP = 16;
+constexpr int MATRICES_OF_SUM = CHANNELS_OF_WARP / 8;
 // Elements of shared memory from one band to the next: those of halves that are loaded together lie
-// in different banks; for that of floats there is no room.
+// in different banks; for floats that would need more shared memory than there is.
 template <typename T>
 constexpr int BAND = sizeof(T) == 2 ? SPAN + 16 : SPAN;
 template <typename T>
@@ -20,7 +20,7 @@ constexpr int ROW_OF_BANDS = SIDE * TILE * BAND<T>;
 // other feature's pixel lies from the result's. For the second feature's gradient (SIGN < 0) the
 // displacement leads from there to here, and the gradient is taken there. What is outside of the
 // image, or of the bands, is left as it is.
-// Here neighbouring displacements lie together: a thread keeps to one of them.
+// For gradients that are channels-last: a thread keeps to one displacement.
 template <int SIGN, int ROWS, int THREADS, typename T>
 __device__ void fill_bands_by_displacement(T* bands, const T* __restrict__ grad, Strides of,
                                            int y0, int x0, int height, int width) {
@@ -55,7 +55,8 @@ __device__ void fill_bands_by_displacement(T* bands, const T* __restrict__ grad,
         }
     }
 }
-// And here neighbouring pixels: a thread keeps to one of them.
+
+// For all others: a thread keeps to one pixel.
 template <int SIGN, int ROWS, int THREADS, typename T>
 __device__ void fill_bands_by_pixel(T* bands, const T* __restrict__ grad, Strides of, int y0,
                                     int x0, int height, int width) {
@@ -111,13 +112,13 @@ __device__ void load_columns(T* tile, const T* __restrict__ image, Strides of, i
 
 // sums (TILE x 16) += band (TILE x SPAN) times the channels of SPAN pixels, PITCH elements apart.
 template <int PITCH, typename T>
-__device__ __forceinline__ void multiply_band(float (&sums)[COLUMNS_OF_SUM][4], const T* band,
+__device__ __forceinline__ void multiply_band(float (&sums)[MATRICES_OF_SUM][4], const T* band,
                                               const T* pixels, int lane) {
     unsigned a[4], a_last[2];
     load_matrices(a, band + lane % 16 * BAND<T> + lane / 16 * 8);
     load_matrices(a_last, band + lane % 16 * BAND<T> + 16);
 #pragma unroll
-    for (int j = 0; j < COLUMNS_OF_SUM; ++j) {
+    for (int j = 0; j < MATRICES_OF_SUM; ++j) {
         unsigned b[2], b_last;
         load_transposed(b, pixels + lane % 16 * PITCH + j * 8);
         load_transposed(b_last, pixels + (16 + lane % 8) * PITCH + j * 8);
@@ -126,10 +127,10 @@ __device__ __forceinline__ void multiply_band(float (&sums)[COLUMNS_OF_SUM][4], 
     }
 }
 template <int PITCH>
-__device__ __forceinline__ void multiply_band(float (&sums)[COLUMNS_OF_SUM][4], const float* band,
+__device__ __forceinline__ void multiply_band(float (&sums)[MATRICES_OF_SUM][4], const float* band,
                                               const float* pixels, int lane) {
     // Apart, since tensor cores cut the sums they add to off instead of rounding them.
-    float parts[COLUMNS_OF_SUM][4] = {};
+    float parts[MATRICES_OF_SUM][4] = {};
 #pragma unroll
     for (int s = 0; s < SPAN; s += 8) {
         unsigned bits[4], a[4], a_rest[4];
@@ -138,7 +139,7 @@ __device__ __forceinline__ void multiply_band(float (&sums)[COLUMNS_OF_SUM][4], 
         for (int i = 0; i < 4; ++i) split_float(bits[i], a[i], a_rest[i]);
         const float* const from = pixels + (s + lane % 4) * PITCH + lane / 4;
 #pragma unroll
-        for (int j = 0; j < COLUMNS_OF_SUM; ++j) {
+        for (int j = 0; j < MATRICES_OF_SUM; ++j) {
             unsigned b[2], b_rest[2];
             split_float(__float_as_uint(from[j * 8]), b[0], b_rest[0]);
             split_float(__float_as_uint(from[j * 8 + 4 * PITCH]), b[1], b_rest[1]);
@@ -148,7 +149,7 @@ __device__ __forceinline__ void multiply_band(float (&sums)[COLUMNS_OF_SUM][4], 
         }
     }
 #pragma unroll
-    for (int j = 0; j < COLUMNS_OF_SUM; ++j) {
+    for (int j = 0; j < MATRICES_OF_SUM; ++j) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) sums[j][i] += parts[j][i];
     }
@@ -164,7 +165,7 @@ __device__ void gradient_on_tensor_cores(const T* __restrict__ grad, const T* __
                                          Strides of_result, long long block, int channels,
                                          int height, int width, int packs_in, int pairs_out) {
     constexpr int PITCH = GROUP + PACK_WIDTH<T>, OTHER_ROWS = ROWS + 2 * MAX_DISPLACEMENT;
-    constexpr int THREADS = ROWS * GROUP / GROUP_OF_WARP * 32;
+    constexpr int THREADS = ROWS * GROUP / CHANNELS_OF_WARP * 32;
     extern __shared__ uint4 memory[];
     T* const bands = reinterpret_cast<T*>(memory);
     T* const tile = bands + ROWS * ROW_OF_BANDS<T>;
@@ -198,20 +199,20 @@ __device__ void gradient_on_tensor_cores(const T* __restrict__ grad, const T* __
     }
     wait_for_copies();
     __syncthreads();
-    float sums[COLUMNS_OF_SUM][4] = {};
+    float sums[MATRICES_OF_SUM][4] = {};
 #pragma unroll
     for (int offset = 0; offset < SIDE; ++offset) {
         multiply_band<PITCH>(sums, bands + row * ROW_OF_BANDS<T> + offset * TILE * BAND<T>,
-                             tile + (row + offset) * SPAN * PITCH + part * GROUP_OF_WARP, lane);
+                             tile + (row + offset) * SPAN * PITCH + part * CHANNELS_OF_WARP, lane);
     }
     const int y = place.y0 + row;
     if (y >= height) return;
 #pragma unroll
-    for (int j = 0; j < COLUMNS_OF_SUM; ++j) {
+    for (int j = 0; j < MATRICES_OF_SUM; ++j) {
 #pragma unroll
         for (int i = 0; i < 4; i += 2) {
             const int x = place.x0 + lane / 4 + i / 2 * 8;
-            const int c = c0 + part * GROUP_OF_WARP + j * 8 + lane % 4 * 2;
+            const int c = c0 + part * CHANNELS_OF_WARP + j * 8 + lane % 4 * 2;
             if (x >= width || c >= channels) continue;
             const Pack<T, 2> pair = {narrow<T>(sums[j][i] / channels),
                                      narrow<T>(sums[j][i + 1] / channels)};
@@ -229,7 +230,7 @@ __device__ void gradient_on_tensor_cores(const T* __restrict__ grad, const T* __
 // Both gradients: every other block is at the first feature's, and every other at the second's.
 // 2 ROWS GROUP threads.
 template <typename T, int ROWS, int GROUP>
-__launch_bounds__(ROWS * GROUP / GROUP_OF_WARP * 32)
+__launch_bounds__(ROWS * GROUP / CHANNELS_OF_WARP * 32)
 __global__ void cost_volume_gradients_bands(
     const T* __restrict__ grad, const T* __restrict__ first, const T* __restrict__ second,
     T* __restrict__ grad_first, T* __restrict__ grad_second, Strides of_grad, Strides of_first,

@@ -46,7 +46,7 @@ class Maker(Protocol):
 
     @property
     def network_scale(self) -> float:
-        """Of the images that the network sees, to the frames."""
+        """Factor by which frames are resized for the network."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class KnownMaker:
 
 
 _SIZE_RULE = (
-    "each axis resized bilinearly to the next multiple of 64 from network_scale of it on, u and v "
+    "resized bilinearly to network_scale times each axis, up to the next multiple of 64; u and v "
     "scaled back to these pixels"
 )
 
@@ -198,7 +198,7 @@ def difference(record: Record, video: Record, maker: Maker | None) -> str | None
         )
     if record.get("precision") != maker.precision:
         return f"in {record.get('precision')}, now {maker.precision}"
-    scale = record.get("network_scale", 1.0)
+    scale = record.get("network_scale", 1.0)  # what it was before there was a choice
     if scale != maker.network_scale:
         return f"at the network scale {scale:g}, now {maker.network_scale:g}"
     return None

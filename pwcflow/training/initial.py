@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from pwcflow.network import LEAKY_SLOPE, PwcNet, to_be_loaded
+from pwcflow.network import LEAKY_SLOPE, PwcNet, uninitialized
 
 HEAD_SHARE = 0.1
 """Layers that give flow, or a feature beside it, start small: the first flow is nearly zero."""
@@ -18,7 +18,7 @@ def initial_weights(seed: int) -> dict[str, Tensor]:
     of the network's LeakyReLU; biases are zero.
     """
     generator = torch.Generator().manual_seed(seed)
-    network = to_be_loaded(PwcNet)
+    network = uninitialized(PwcNet)
     for module in network.modules():
         if isinstance(module, nn.Conv2d | nn.ConvTranspose2d):
             nn.init.kaiming_normal_(module.weight, a=LEAKY_SLOPE, generator=generator)

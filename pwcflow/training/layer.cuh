@@ -56,6 +56,7 @@ __device__ float alpha_at(const Textures& textures, const Layer& layer, float2 X
     return alpha;
 }
 
+// tint @ (R, G, B), within 0..1.
 __device__ __forceinline__ float3 tinted(const Layer& layer, float3 c) {
     const float(*t)[3] = layer.tint;
     return make_float3(clamp(t[0][0] * c.x + t[0][1] * c.y + t[0][2] * c.z, 0, 1),

@@ -43,7 +43,7 @@ LAYER = np.dtype(
         ("colours", "f4", (2, 3)),  # RGB of a procedural surface
         ("wavelength", "f4"),  # of a procedural surface or of tiles, texture px
         ("seed", "u4"),
-        ("tint", "f4", (3, 3)),  # what is seen of R, G, B: tint @ colour, row by row
+        ("tint", "f4", (3, 3)),  # colour seen = tint @ (R, G, B), within 0..1
     ]
 )
 SHAPES = ("everywhere", "blob", "superellipse", "ring", "bars", "sprite")

@@ -1,4 +1,4 @@
-"""Other colours for photographs and cut-outs, of which there are few and scenes want many."""
+"""Other colours for layers: there are few photographs and cut-outs, and scenes want many."""
 
 import numpy as np
 
@@ -10,15 +10,15 @@ _COLOUR = np.eye(3) - _GRAY
 _QUARTER = np.array(((0, -1, 1), (1, 0, -1), (-1, 1, 0))) / np.sqrt(3)
 
 
-def hue_turns(angle: Array, saturation: Array) -> Array:
+def hue_rotations(angle: Array, saturation: Array) -> Array:
     """Return matrices (..., 3, 3) that turn RGB colours about the axis of grays.
 
     Grays stay as they are, and so does the sum of red, green and blue. A third of a turn makes red
-    green, green blue and blue red.
+    green, green blue and blue red. Rodrigues' formula about (1, 1, 1) / sqrt(3).
 
     Args:
-        angle: of the turn, radians.
-        saturation: what a colour's distance from gray is multiplied by.
+        angle: of the turn, radians, (...,).
+        saturation: what a colour's distance from gray is multiplied by, (...,).
     """
     angle, saturation = angle[..., None, None], saturation[..., None, None]
     turned: Array = _GRAY + saturation * (np.cos(angle) * _COLOUR + np.sin(angle) * _QUARTER)
@@ -31,10 +31,10 @@ def random_tints(rng: Rng, gain: Array, share: float) -> Array:
     Args:
         rng: where the randomness comes from.
         gain: of red, green and blue, (..., 3).
-        share: of the layers whose colours are turned, by any angle.
+        share: of the layers whose hue is turned, by any angle.
     """
     count = gain.shape[:-1]
     turned = happens(rng, share, count)
     angle = rng.random(count) * 2 * np.pi * turned
     saturation = np.where(turned, log_uniform(rng, 0.3, 1.4, count), 1.0)
-    return gain[..., :, None] * hue_turns(angle, saturation)
+    return gain[..., :, None] * hue_rotations(angle, saturation)

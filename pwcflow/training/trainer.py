@@ -11,7 +11,7 @@ from torch import Tensor
 from pwcflow.aligned import IMAGE_CHANNELS, IMAGE_GAP, AlignedPwcNet
 from pwcflow.device import find_device
 from pwcflow.errors import OutputError, PwcFlowError
-from pwcflow.network import to_be_loaded
+from pwcflow.network import uninitialized
 from pwcflow.outputs import make_folder
 from pwcflow.training.checkpoint import Checkpoint, export_weights, save_checkpoint
 from pwcflow.training.flat import flatten
@@ -287,7 +287,7 @@ def _check_output(settings: TrainSettings) -> None:
 
 def _network(device: torch.device) -> AlignedPwcNet:
     """Return the network in the precision it is trained in, its weights still arbitrary."""
-    network = to_be_loaded(AlignedPwcNet)
+    network = uninitialized(AlignedPwcNet)
     network.set_precision(torch.float16 if device.type == "cuda" else torch.float32)
     return network.to(device)
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from pwcflow.aligned import AlignedPwcNet
 from pwcflow.image_file import Image
-from pwcflow.network import to_be_loaded
+from pwcflow.network import uninitialized
 from pwcflow.ops import FLOW_SCALE
 from pwcflow.training.contact_sheet import comparison_sheet
 from pwcflow.training.step import Renderer
@@ -44,7 +44,7 @@ def measure(
         batches: how many steps.
         device: where to compute; in float16 on a GPU.
     """
-    network = to_be_loaded(AlignedPwcNet)
+    network = uninitialized(AlignedPwcNet)
     network.load_state_dict(dict(weights))
     network.eval().set_precision(torch.float16 if device.type == "cuda" else torch.float32)
     network.to(device)

@@ -189,8 +189,8 @@ def raft_small() -> dict[str, object]:
 
 def cost_volumes(precision: str) -> dict[str, object]:
     """Return the cost volume level by level, and the medians of all levels added up."""
-    dtype = PRECISIONS[precision]
-    rows = [measure_volume(level, HEIGHT, WIDTH, dtype, GPU, REPEATS) for level in DECODER_LEVELS]
+    dtype, size = PRECISIONS[precision], network_size(HEIGHT, WIDTH)
+    rows = [measure_volume(level, *size, dtype, GPU, REPEATS) for level in DECODER_LEVELS]
     return {
         "levels": [volume_summary(row) for row in rows],
         "ours_together_us": sum(row.ours.p50 for row in rows),

@@ -22,7 +22,7 @@ _REMEDIES = {
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, *, mark: str = "") -> Iterator[Path]:
     """Yield a temporary sibling that becomes `path` when the block succeeds.
 
     The sibling does not exist yet: the block creates it, so that it has the permissions of any new
@@ -30,13 +30,17 @@ def replacing(path: Path) -> Iterator[Path]:
     raises anything, KeyboardInterrupt included, the sibling is removed and `path` stays as it was.
     A symbolic link is followed, so the link survives and the file it names is replaced.
 
+    Args:
+        path: the file.
+        mark: what the name of the sibling begins with, so that it is known after a kill.
+
     Raises:
         OutputError: the folder is missing, `path` is a folder or a device, the block wrote no file,
             or the system refuses to write. An OSError about another file is passed on unchanged.
     """
     # Each question to the system costs: threads that write into one folder wait for each other.
-    target = _target_of(path)
-    temporary = target.with_name(f".{secrets.token_hex(8)}{target.suffix}")
+    target = target_of(path)
+    temporary = target.with_name(f".{mark}{secrets.token_hex(8)}{target.suffix}")
     try:
         yield temporary
         try:
@@ -59,7 +63,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def check_writable(path: Path) -> None:
     """Raise `OutputError` if `replacing(path)` could not work: ask before a long computation."""
-    _check_takes_files(_target_of(path).parent, path)
+    _check_takes_files(target_of(path).parent, path)
 
 
 def check_folder_writable(folder: Path) -> None:
@@ -79,8 +83,12 @@ def _check_takes_files(folder: Path, path: Path) -> None:
         raise _output_error(path, error) from error
 
 
-def _target_of(path: Path) -> Path:
-    """Return the regular file that writing to `path` would create or overwrite."""
+def target_of(path: Path) -> Path:
+    """Return the regular file that writing to `path` would create or overwrite.
+
+    Raises:
+        OutputError: the folder is missing, or `path` is a folder or a device.
+    """
     try:
         target, mode = path, _mode_of(path)
         if stat.S_ISLNK(mode):

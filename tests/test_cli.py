@@ -13,7 +13,7 @@ import pytest
 
 from pwcflow.flow_file import read_flow, write_flow
 from pwcflow.image_file import read_image
-from pwcflow.runs.folder_lock import LOCK_NAME, locked_folder
+from pwcflow.locks import LOCK_NAME, locked_folder
 from pwcflow.visualization import STYLES, occlusion, overlay
 from tests.command_line import (
     COMMANDS,

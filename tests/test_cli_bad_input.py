@@ -92,7 +92,7 @@ BAD_INPUT = [
     ("visualize out -o out", "where they would be taken for flow"),
     # training
     ("train -o out/run --steps 1 --device cpu --photos none", "none is not a folder"),
-    ("train -o empty/run --steps 1 --device cpu", "cannot write into the folder empty/run"),
+    ("train -o empty/run --steps 1 --device cpu", "cannot write empty/run: "),
     (
         "train -o out/run --steps 1 --device cpu --eval none.csv",
         "cannot read none.csv as a CSV file: no such file or directory; check the name",

@@ -14,7 +14,7 @@ PACKAGE = Path(pwcflow.__file__).parent
 LAYERS = [
     {"counted", "errors", "frame_selection", "opencv_log", "progress"},
     {"atomic_file", "cuda_kernels", "cudnn", "device", "exr_header", "openexr_log"},
-    {"image_file", "warp"},
+    {"image_file", "locks", "warp"},
     {"ops"},
     {"decoder_head", "decoder_input", "dense_block", "flow_file", "network", "video"},
     {"aligned", "color", "datasets", "overlap", "video_writer", "weights"},
@@ -31,9 +31,9 @@ LAYERS = [
 ]
 TORCH_FREE = {
     "__init__", "atomic_file", "cli", "color", "counted", "datasets", "errors", "evaluation",
-    "exr_header", "flow_file", "frame_selection", "image_file", "opencv_log", "openexr_log",
-    "outputs", "overlap", "pipeline", "progress", "runs", "video", "video_writer", "viewer",
-    "visualization",
+    "exr_header", "flow_file", "frame_selection", "image_file", "locks", "opencv_log",
+    "openexr_log", "outputs", "overlap", "pipeline", "progress", "runs", "video", "video_writer",
+    "viewer", "visualization",
 }  # fmt: skip
 
 

@@ -13,8 +13,8 @@ import pytest
 from pwcflow.errors import DeviceError, OutputError
 from pwcflow.flow_file import read_flow
 from pwcflow.image_file import write_image
+from pwcflow.locks import LOCK_NAME, InUseError, locked_folder
 from pwcflow.pipeline.many_videos import estimate_videos
-from pwcflow.runs.folder_lock import LOCK_NAME, FolderInUseError, locked_folder
 from pwcflow.runs.video_outputs import VideoOutputs
 from pwcflow.video.find import find_videos
 from tests.command_line import files_below, invoke, make_video, start, touch, wait_for
@@ -153,7 +153,7 @@ def test_a_video_that_another_process_is_at_is_passed_over(here, estimator):
     for name in ("a", "b"):
         frames_folder(f"clips/{name}")
     hold = (
-        "import sys\nfrom pathlib import Path\nfrom pwcflow.runs.folder_lock import locked_folder\n"
+        "import sys\nfrom pathlib import Path\nfrom pwcflow.locks import locked_folder\n"
         "with locked_folder(Path('out/a')):\n    print('held', flush=True)\n    sys.stdin.read()\n"
     )
     command = [sys.executable, "-c", hold]
@@ -172,7 +172,7 @@ def test_a_video_that_another_process_is_at_is_passed_over(here, estimator):
 
 
 def test_a_lock_leaves_nothing_behind(here):
-    twice = pytest.raises(FolderInUseError, match="a/b/c is being written by another process")
+    twice = pytest.raises(InUseError, match="a/b/c is being written by another process")
     with locked_folder(Path("a/b/c")):
         with twice, locked_folder(Path("a/b/c")):
             pass

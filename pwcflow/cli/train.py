@@ -227,7 +227,7 @@ def train(
     with friendly_errors(quiet):
         import_torch()
         from pwcflow.datasets import KINDS, find_pairs
-        from pwcflow.runs.folder_lock import locked_folder
+        from pwcflow.locks import locked_folder
         from pwcflow.training.ranks import is_first_process
         from pwcflow.training.recipe import RECIPES, run_recipe
         from pwcflow.training.run import pairs_of, run_training, scenes_of

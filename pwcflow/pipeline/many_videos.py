@@ -9,9 +9,9 @@ from functools import cache
 
 from pwcflow.errors import FlowFileError, ImageError, OutputError, VideoError, memory_shortage
 from pwcflow.frame_selection import ALL_FRAMES, FrameSelection
+from pwcflow.locks import InUseError
 from pwcflow.outputs import check_folder
 from pwcflow.pipeline import FindMaker, LoadEstimator, Summary, estimate_video
-from pwcflow.runs.folder_lock import FolderInUseError
 from pwcflow.runs.video_outputs import VideoOutputs
 from pwcflow.video.find import FoundVideo
 
@@ -66,7 +66,7 @@ def estimate_videos(
                 progress=progress,
                 label=label,
             )
-        except FolderInUseError as error:
+        except InUseError as error:
             result = {"video": str(found.path), "outcome": "skipped", "reason": str(error)}
         except (FlowFileError, ImageError, OutputError, VideoError) as error:
             if _no_use_to_go_on(error):

@@ -11,13 +11,13 @@ from pwcflow.errors import OutputError, PwcFlowError, VideoError
 from pwcflow.flow_file import check_flow_suffix
 from pwcflow.frame_selection import ALL_FRAMES, FrameSelection
 from pwcflow.image_file import Image
+from pwcflow.locks import locked_folder
 from pwcflow.outputs import check_folder, check_nothing_lost
 from pwcflow.overlap import prefetch
 from pwcflow.pipeline.summary import LoadEstimator, Summary, provenance, rounded, shown, text
 from pwcflow.progress import progress_bar
 from pwcflow.runs.earlier import EarlierRun, find_earlier_run
 from pwcflow.runs.flow_files import flow_file
-from pwcflow.runs.folder_lock import locked_folder
 from pwcflow.runs.frames_at_hand import FramesAtHand
 from pwcflow.runs.provenance import Maker, Record
 from pwcflow.runs.video_outputs import VideoOutputs
@@ -63,7 +63,7 @@ def estimate_video(
         VideoError: the video has fewer than two frames, or a frame or its flow is unusable; what
             came before is kept.
         OutputError: an output cannot be written, or holds flows of something else.
-        FolderInUseError: another process writes into the folder.
+        InUseError: another process writes into the folder.
         KeyboardInterrupt: of an interruption; what was finished is kept, and its text says so.
     """
     _check_outputs(outputs, video)

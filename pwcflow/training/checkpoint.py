@@ -15,8 +15,8 @@ from safetensors.torch import save
 from torch import Tensor
 
 from pwcflow.aligned import align_state, unalign_state
-from pwcflow.atomic_file import replacing
 from pwcflow.errors import WeightsError, reason_of
+from pwcflow.locks import replacing_alone
 from pwcflow.training.optimizer import COUNTERS, SLOTS, State
 from pwcflow.weights.layouts import expected_shapes
 
@@ -68,7 +68,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     }
     data = BytesIO()  # a full disk under torch.save is an error about positions in the file
     torch.save(content, data)
-    with replacing(path) as temporary:
+    with replacing_alone(path) as temporary:
         temporary.write_bytes(data.getbuffer())
 
 
@@ -123,7 +123,7 @@ def export_weights(weights: Mapping[str, Tensor], path: Path) -> None:
     """
     plain = unalign_state(weights)
     halves = {name: plain[name].to(torch.float16).contiguous() for name in expected_shapes()}
-    with replacing(path) as temporary:
+    with replacing_alone(path) as temporary:
         temporary.write_bytes(save(halves))  # `save_file` would let nobody else read it
 
 

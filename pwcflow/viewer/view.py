@@ -5,11 +5,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pwcflow.atomic_file import check_writable, replacing
+from pwcflow.atomic_file import check_writable
 from pwcflow.color import SMALLEST_SCALE_PX, color_wheel
 from pwcflow.color.scale import scale_of
 from pwcflow.errors import OutputError, VideoError
 from pwcflow.flow_file import read_flow
+from pwcflow.locks import replacing_alone
 from pwcflow.outputs import check_nothing_lost
 from pwcflow.progress import progress_bar
 from pwcflow.video import DEFAULT_FPS
@@ -81,7 +82,7 @@ def view(
             "wheel": color_wheel().tolist(),
         }
         encoder = Encoder(step_for(scale), max_side, bound)
-        with replacing(output) as temporary, temporary.open("xb") as file:
+        with replacing_alone(output) as temporary, temporary.open("xb") as file:
             page = PageWriter(file, title or _name_of(results[0]), settings)
             contents = _write_pieces(page, sequences, encoder, bar.update)
             page.finish()

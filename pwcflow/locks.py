@@ -1,0 +1,150 @@
+"""One process at a time at a folder or a file: the system ends a lock with its process."""
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+
+from pwcflow.atomic_file import replacing, target_of
+from pwcflow.errors import OutputError, reason_of
+
+LOCK_NAME = ".pwcflow.lock"
+_TRIES = 100  # each fails only if another process made or removed the file at that very moment
+
+
+class InUseError(OutputError):
+    """Another process is writing into a folder, or a file."""
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Hold a folder for this process alone; made with its parents where it is missing.
+
+    The folders that were made and are empty in the end are removed again. A lock that a killed
+    process held is free: only its file is still there. Where the file system has no locks, a
+    warning says so.
+
+    Raises:
+        InUseError: another process holds it, or this one does already.
+        OutputError: the folder cannot be made or written into.
+    """
+    made: list[Path] = []
+    try:
+        with _held(folder / LOCK_NAME, folder, partial(_make, folder, made)):
+            yield
+    finally:
+        for empty in made:
+            with suppress(OSError):  # it has got files, or another process has made use of it
+                empty.rmdir()
+
+
+@contextmanager
+def replacing_alone(path: Path) -> Iterator[Path]:
+    """Yield a temporary sibling as `replacing` does, while no other process does so for `path`.
+
+    For what takes long to write, or is large: what killed processes have left of it is removed.
+    Nothing is where the file system has no locks, as nobody knows then who is alive.
+
+    Raises:
+        InUseError: another process writes `path`, or this one does already.
+        OutputError: as in `replacing`.
+    """
+    target = target_of(path)
+    mark = f"pwcflow-{sha256(os.fsencode(target.name)).hexdigest()[:16]}"  # of any name's length
+    with _held(target.with_name(f".{mark}.lock"), path, partial(target_of, path)) as is_alone:
+        if is_alone:
+            for left in target.parent.glob(f".{mark}-*"):
+                with suppress(OSError):  # it takes space, and nothing else
+                    left.unlink()
+        with replacing(path, mark=f"{mark}-" if is_alone else "") as temporary:
+            yield temporary
+
+
+@contextmanager
+def _held(path: Path, what: Path, prepare: Callable[[], object]) -> Iterator[bool]:
+    """Hold the lock `path` of `what`; yield False where the file system has no locks."""
+    descriptor, is_alone = _lock(path, what, prepare)
+    try:
+        yield is_alone
+    finally:
+        _release(path, descriptor)
+
+
+def _make(folder: Path, made: list[Path]) -> None:
+    missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    made.extend(parent for parent in missing if parent not in made)
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def _lock(path: Path, what: Path, prepare: Callable[[], object]) -> tuple[int, bool]:
+    try:
+        for _ in range(_TRIES):
+            with suppress(FileNotFoundError):  # it was empty, and its maker has just removed it
+                prepare()
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+                is_alone = _take(path, what, descriptor)
+                if is_alone is not None:
+                    return descriptor, is_alone
+    except OSError as error:
+        raise OutputError(
+            f"cannot write {what}: {reason_of(error)}; choose another output"
+        ) from error
+    raise InUseError(f"{what} keeps changing under another process; wait until that ends")
+
+
+def _take(path: Path, what: Path, descriptor: int) -> bool | None:
+    """Lock an open file, and return whether it is locked: False where there are no locks.
+
+    None when its last holder has removed it, so that it would lock nothing.
+    """
+    try:
+        _lock_file(descriptor)
+        current = path.stat()
+        if os.path.samestat(current, os.fstat(descriptor)):
+            return True
+    except (BlockingIOError, PermissionError) as error:
+        os.close(descriptor)
+        raise InUseError(
+            f"{what} is being written by another process; wait until that ends, or choose "
+            "another output"
+        ) from error
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        logging.getLogger(__name__).warning(
+            "%s cannot be locked (%s): let no other process write it", what, reason_of(error)
+        )
+        return False
+    os.close(descriptor)
+    return None
+
+
+def _release(path: Path, descriptor: int) -> None:
+    """Remove the file while it is locked, so that nobody locks one that is about to go.
+
+    Windows does not remove a file that is open: there it goes afterwards, unless somebody else has
+    opened it by then.
+    """
+    with suppress(OSError):
+        path.unlink()
+    os.close(descriptor)
+    if sys.platform == "win32":
+        with suppress(OSError):
+            path.unlink()
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock_file(descriptor: int) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+
+else:
+    import fcntl
+
+    def _lock_file(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,123 @@
+"""What a killed process left of a file goes when the file is written again, and nothing else."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from pwcflow.errors import OutputError
+from pwcflow.flow_file import write_flow
+from pwcflow.locks import InUseError, replacing_alone
+from pwcflow.training.trainer import train
+from pwcflow.video_writer import color_writer
+from pwcflow.viewer import view
+from tests.test_many_videos import REPOSITORY
+from tests.test_video_writer import picture
+from tests.training_source import shifted_textures, tiny
+
+WRITE_VIDEO = """
+from pwcflow.video_writer import color_writer
+from pwcflow.viewer import view
+from tests.test_video_writer import picture
+with color_writer(path, 25) as writer:
+    writer.write(picture(0))
+    wait()
+"""
+WRITE_FILE = """
+from pwcflow.locks import replacing_alone
+with replacing_alone(path) as temporary:
+    temporary.write_bytes(b"half")
+    wait()
+"""
+
+
+def writing(path, script):
+    """Start a process that has written a part of a file and does not go on before it is told."""
+    start = (
+        "import sys\nfrom pathlib import Path\npath = Path(sys.argv[1])\n"
+        "def wait():\n    print('waits', flush=True)\n    sys.stdin.read()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", start + script, str(path)],
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "waits\n"
+    return process
+
+
+def killed(path, script):
+    """Leave what a process leaves that is killed while it writes a file."""
+    with writing(path, script) as process:
+        process.kill()
+
+
+def names_in(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def write_video(path):
+    with color_writer(path, 25) as writer:
+        writer.write(picture(0))
+
+
+def test_the_next_video_of_that_name_clears_away_what_a_kill_left(tmp_path):
+    path = tmp_path / "flow.mp4"
+    for _ in range(2):
+        killed(path, WRITE_VIDEO)
+    assert [name for name in names_in(tmp_path) if name.endswith(".mp4")] != []
+    write_video(path)
+    assert names_in(tmp_path) == ["flow.mp4"]
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_the_next_run_of_training_clears_away_what_a_kill_left(tmp_path):
+    for name in ("checkpoint.pt", "weights.safetensors"):
+        killed(tmp_path / name, WRITE_FILE)
+    train(tiny(tmp_path, steps=1), shifted_textures)
+    assert names_in(tmp_path) == ["checkpoint.pt", "log.jsonl", "weights.safetensors"]
+
+
+def test_the_next_page_of_that_name_clears_away_what_a_kill_left(tmp_path):
+    write_flow(tmp_path / "a.flo", np.ones((4, 4, 2), np.float32))
+    page = tmp_path / f"{'é' * 125}.html"  # as long as names may be
+    killed(page, WRITE_FILE)
+    assert len(names_in(tmp_path)) == 3  # with the file that was left, and its lock
+    view([tmp_path / "a.flo"], page)
+    assert names_in(tmp_path) == ["a.flo", page.name]
+
+
+def test_what_a_living_process_writes_stays(tmp_path):
+    path, other = tmp_path / "flow.mp4", tmp_path / "other.mp4"
+    killed(path, WRITE_VIDEO)
+    with writing(other, WRITE_VIDEO) as process:
+        write_video(path)
+        with pytest.raises(InUseError, match=r"other\.mp4 is being written by another process"):
+            write_video(other)
+        process.communicate("")
+    assert process.returncode == 0
+    assert names_in(tmp_path) == ["flow.mp4", "other.mp4"]
+
+
+def test_a_link_stands_for_its_file(tmp_path):
+    (tmp_path / "real").mkdir()
+    link = tmp_path / "link.mp4"
+    link.symlink_to(tmp_path / "real/flow.mp4")
+    killed(tmp_path / "real/flow.mp4", WRITE_VIDEO)
+    write_video(link)
+    assert names_in(tmp_path / "real") == ["flow.mp4"]
+    assert names_in(tmp_path) == ["link.mp4", "real"]
+
+
+def test_an_error_leaves_neither_the_file_nor_a_lock(tmp_path):
+    with pytest.raises(ValueError, match="mine"), replacing_alone(tmp_path / "a.pt") as temporary:
+        temporary.write_bytes(b"half")
+        raise ValueError("mine")
+    missing = pytest.raises(OutputError, match="does not exist; create it first")
+    with missing, replacing_alone(tmp_path / "none/a.pt"):
+        pass
+    assert names_in(tmp_path) == []

@@ -1,5 +1,6 @@
 """A video becomes flow files and a colour video, or a message with nothing half-written."""
 
+import shutil
 import struct
 from itertools import pairwise
 
@@ -9,6 +10,7 @@ import pytest
 from pwcflow.errors import OutputError, VideoError
 from pwcflow.flow_file import read_flow
 from pwcflow.image_file import write_image
+from tests.fake_estimator import FakeEstimator
 from tests.gray_frames import (
     HEIGHT,
     NEAR,
@@ -308,3 +310,20 @@ def test_sixteen_bit_frames_reach_the_estimator_as_they_are(tmp_path, estimator)
         write_image(source / f"{number}.png", np.full((8, 9, 3), level, np.uint16))
     run(estimator, source, folder=tmp_path / "flows")
     assert means_of(tmp_path / "flows") == [(1000, 2000)]
+
+
+@pytest.mark.parametrize("outputs", [{"folder": "out"}, {"viz": "out/v.avi"}, {"viz": "out/v.gif"}])
+def test_a_folder_that_is_removed_meanwhile_is_told(tmp_path, outputs):
+    class Removing(FakeEstimator):
+        def decode(self, first, second):
+            if self._flows == 5:
+                shutil.rmtree(tmp_path / "out")
+            return super().decode(first, second)
+
+    (tmp_path / "out").mkdir()
+    source = frames_folder(tmp_path / "frames", range(10, 20))
+    with pytest.raises(OutputError) as caught:
+        run(Removing(), source, **{name: tmp_path / path for name, path in outputs.items()})
+    told = f"the folder {tmp_path / 'out'} was removed while files were written into it; give the"
+    assert str(caught.value) == f"{told} same command again"
+    assert names_in(tmp_path) == ["frames"]

@@ -173,6 +173,19 @@ def test_frames_lost_on_disk_are_noticed_and_the_old_file_stays(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_file_that_is_removed_meanwhile_is_told(tmp_path):
+    path = tmp_path / "flow.mp4"
+    writer = ColorVideoWriter(path, 25)
+    writer.write(picture(0))
+    for name in tmp_path.iterdir():
+        name.unlink()
+    with pytest.raises(OutputError) as caught:
+        writer.close()
+    told = f"what was written of it in {tmp_path} was removed meanwhile; write it again"
+    assert str(caught.value) == f"cannot write {path}: {told}"
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("name", ["flow.mpeg4", "flow", "flow.png", ".mp4"])
 def test_unknown_suffix_is_refused_up_front(tmp_path, name):
     with pytest.raises(OutputError, match=r"not a video format .* \.mp4"):

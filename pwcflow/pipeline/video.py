@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from itertools import chain, islice
 from pathlib import Path
 
@@ -77,7 +77,8 @@ def estimate_video(
         if earlier.record and earlier.is_done():
             summary = _summary_of(earlier.record, shows=outputs.viz is not None)
         else:
-            summary = _estimate_rest(load_estimator, earlier, progress, label)
+            with _telling_of_removal(outputs):
+                summary = _estimate_rest(load_estimator, earlier, progress, label)
     return {
         "video": str(video),
         **summary,
@@ -155,6 +156,21 @@ def _check_outputs(outputs: VideoOutputs, video: Path) -> None:
         check_folder(own, "flow files go into a folder", any_name=outputs.own_folders)
     if viz and viz.parent not in outputs.folders():  # which may have to be made
         check_writable(viz)
+
+
+@contextmanager
+def _telling_of_removal(outputs: VideoOutputs) -> Iterator[None]:
+    """Say so when writing failed since a folder, there before, is gone: not that it is missing."""
+    try:
+        yield
+    except OutputError as error:
+        for folder in filter(None, (outputs.folder, outputs.viz and outputs.viz.parent)):
+            if not folder.is_dir():
+                raise OutputError(
+                    f"the folder {folder} was removed while files were written into it; give the "
+                    "same command again"
+                ) from error
+        raise
 
 
 def _behind_kept(frames: Iterator[Image], sink: VideoSink) -> Iterator[Image]:

@@ -146,6 +146,11 @@ class ColorVideoWriter(ColorWriter):
         self._encoder.release()
         self._encoder = None
         with self._stack:
+            if not self._temporary.exists():
+                raise OutputError(
+                    f"cannot write {self.path}: what was written of it in {self._temporary.parent} "
+                    "was removed meanwhile; write it again"
+                )
             try:
                 found = count_frames(self._temporary)
             except VideoError:

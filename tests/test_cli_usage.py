@@ -135,6 +135,34 @@ def test_wrong_usage_ends_with_two_and_writes_nothing(inputs, line, message):
     assert files_below(inputs / "out") == []
 
 
+EMPTY = [
+    (["video", "frames", "-o", ""], "'--output' / '-o'"),
+    (["video", "frames", "--output="], "'--output' / '-o'"),
+    (["video", "frames", "--flo", ""], "'--flo'"),
+    (["video", "frames", "--viz", ""], "'--viz'"),
+    (["video", "", "-o", "out"], "'INPUT'"),
+    (["video", "frames", "", "-o", "out"], "'INPUT'"),
+    (["estimate", "1.png", "2.png", "-o", ""], "'--output' / '-o'"),
+    (["visualize", "flow.flo", "-o", ""], "'--output' / '-o'"),
+    (["convert", "flow.flo", "-o", ""], "'--output' / '-o'"),
+    (["view", "flows", "-o", ""], "'--output' / '-o'"),
+    (["bench", "-o", ""], "'--output' / '-o'"),
+    (["info", ""], "'FILE'"),
+    (["train", "--steps", "1", "-o", ""], "'--output' / '-o'"),
+    (["train", "--steps", "1", "-o", "out", "--photos", "frames", "--photos", ""], "'--photos'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "name"), EMPTY, ids=[" ".join(line) for line, _ in EMPTY])
+def test_an_empty_name_is_wrong_usage_and_nothing_is_written(inputs, arguments, name):
+    before = files_below(inputs)
+    result = invoke(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    told = result.stderr.splitlines()[-1].replace("...'", "'")  # some Typers show dots
+    assert told == f"Error: Invalid value for {name}: it is empty; give a value"
+    assert files_below(inputs) == before
+
+
 def test_the_process_of_a_wrong_usage_ends_with_two(inputs):
     assert process("estimate", "1.png", "2.png")[0] == 2
 

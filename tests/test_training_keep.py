@@ -1,6 +1,7 @@
 """What `keep` writes and measures lies between the trained weights and the initial, or others."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -135,6 +136,37 @@ def test_another_share_is_not_gone_on_with(whole, tmp_path, before, now):
     message = f"a run with {before:g} of other weights kept; resume it so, not with {now:g} of"
     with pytest.raises(WeightsError, match=message):
         train(replace(settings, keep=now), shifted_textures)
+
+
+@pytest.mark.parametrize(
+    ("begun", "now", "goes_on"),
+    [
+        (("init", None), ("init", "other"), False),
+        (("init", None), ("other", None), False),
+        (("init", None), ("init", "init"), True),
+        (("init", None), ("init", "copy"), True),
+        (("other", "init"), ("other", "other"), False),
+        (("other", "init"), ("other", None), False),
+        (("other", "init"), ("other", "copy"), True),
+        (("other", "init"), (None, None), True),
+    ],
+)
+def test_a_share_of_other_weights_is_not_gone_on_with(whole, tmp_path, init, begun, now, goes_on):
+    files = {name: tmp_path / f"{name}.safetensors" for name in ("other", "copy")}
+    files |= {"init": init, None: None}
+    save_file(initial_weights(8), files["other"])
+    files["copy"].write_bytes(init.read_bytes())
+    first, of = (files[name] and str(files[name]) for name in begun)
+    settings = changed(
+        whole[0], tmp_path, lambda content: content["settings"].update(init=first, keep_of=of)
+    )
+    settings = replace(settings, init=files[now[0]], keep_of=files[now[1]])
+    if goes_on:
+        assert train(settings, shifted_textures).step == 3
+        return
+    message = f"a run that keeps a share of {init}; resume it so, not with {files['other']}, or"
+    with pytest.raises(WeightsError, match=re.escape(message)):
+        train(settings, shifted_textures)
 
 
 def test_a_checkpoint_from_before_there_was_keep_goes_on(whole, tmp_path):

@@ -17,7 +17,7 @@ from pwcflow.training.checkpoint import load_checkpoint
 from pwcflow.training.recipe import DEFAULT, RECIPES, Stage, run_recipe
 from pwcflow.training.trainer import train
 from pwcflow.weights import load_weights
-from tests.command_line import assert_one_error_line, invoke
+from tests.command_line import assert_one_error_line, files_below, invoke
 from tests.test_training_keep import assert_between
 from tests.training_source import lines, shifted_textures, tiny
 
@@ -163,6 +163,29 @@ def test_a_finished_recipe_is_finished_when_resumed(whole, tmp_path):
     summary = recipe(replace(settings, resume=True))
     assert summary["pairs"] == 5
     assert Path(summary["weights"]).read_bytes() == (whole[0] / "weights.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"steps": 6}, "length 5 steps; resume it so, not with 6 steps"),
+        ({"steps": None, "minutes": 0.5}, "length 5 steps; resume it so, not with 0.5 minutes"),
+        ({"batch": 2}, "batch 1; resume it so, not with 2"),
+        ({"seed": 41}, "seed 40; resume it so, not with 41"),
+    ],
+)
+def test_a_recipe_does_not_go_on_with_other_settings_behind_stages_that_are_done(
+    whole, tmp_path, changes, told
+):
+    copy_run(whole[0], tmp_path / "copy")
+    for name in ("2", "3"):  # as after a kill between two stages
+        shutil.rmtree(tmp_path / "copy" / name)
+    before = files_below(tmp_path)
+    with pytest.raises(
+        WeightsError, match=f"copy is of a recipe with the {told}, or choose another"
+    ):
+        recipe(replace(settings_of(tmp_path / "copy"), resume=True, **changes))
+    assert files_below(tmp_path) == before
 
 
 def test_a_stage_whose_result_was_not_written_is_not_taken_for_finished(whole, tmp_path):

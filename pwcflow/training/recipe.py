@@ -12,6 +12,7 @@ from pwcflow.atomic_file import replacing
 from pwcflow.datasets import find_pairs
 from pwcflow.device import find_device
 from pwcflow.errors import DeviceError, OutputError, WeightsError
+from pwcflow.locks import replacing_alone
 from pwcflow.outputs import make_folder
 from pwcflow.training.checkpoint import export_weights, load_checkpoint
 from pwcflow.training.interpolation import interpolated
@@ -70,6 +71,8 @@ DEFAULT = (
 """The first legs of the shipped weights had no robust loss either; see weights/RUNS.md."""
 
 RECIPES = {"default": DEFAULT}
+RECORD = "recipe.json"
+"""What all stages of a run have in common, in its folder."""
 
 
 def run_recipe(
@@ -112,6 +115,7 @@ def run_recipe(
     if manifest:
         find_pairs("manifest", manifest)
     make_folder(settings.output)
+    _write_record(settings)
     log = RunLog(settings.log_path, echo=settings.echo)
     results: list[dict[str, Any]] = []
     with catching_interruptions() as interruption:
@@ -172,6 +176,33 @@ def _check_output(settings: TrainSettings, runs: Sequence[TrainSettings]) -> Non
         raise OutputError(f"{path} is of a run without a recipe; choose another folder")
     if begun and not settings.resume:
         raise OutputError(f"{begun[-1]} is of an earlier run; resume it, or choose another folder")
+    if begun:
+        _check_same(settings)
+
+
+def _check_same(settings: TrainSettings) -> None:
+    """Refuse what the stages that are done were not trained with; without a record, nothing."""
+    try:
+        before = json.loads((settings.output / RECORD).read_bytes())
+    except (OSError, ValueError):
+        return
+    for name, value in _in_common(settings).items():
+        if before.get(name) != value:
+            raise WeightsError(
+                f"{settings.output} is of a recipe with the {name} {before.get(name)}; resume it "
+                f"so, not with {value}, or choose another folder"
+            )
+
+
+def _write_record(settings: TrainSettings) -> None:
+    with replacing(settings.output / RECORD) as temporary:
+        temporary.write_text(json.dumps(_in_common(settings)), encoding="utf-8")
+
+
+def _in_common(settings: TrainSettings) -> dict[str, Any]:
+    steps, minutes = settings.steps, settings.minutes
+    length = f"{steps} steps" if minutes is None else f"{minutes} minutes"
+    return {"length": length, "batch": settings.batch, "seed": settings.seed}
 
 
 def _is_begun(run: TrainSettings) -> bool:
@@ -237,7 +268,7 @@ def _sum_up(
     results: Sequence[dict[str, Any]],
 ) -> dict[str, Any]:
     """Give the output the last weights, and write and return what all stages came to."""
-    with replacing(settings.weights_path) as temporary:
+    with replacing_alone(settings.weights_path) as temporary:
         shutil.copyfile(runs[-1].weights_path, temporary)
     measured = ("errors", "scores")
     told = ("pairs", "seconds", *measured)

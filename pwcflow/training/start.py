@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from pwcflow.aligned import align_state
@@ -47,6 +48,7 @@ def start(settings: TrainSettings, optimizer: FlatAdamW, *, quiet: bool) -> Star
     if settings.resume and (settings.checkpoint_path.exists() or not settings.log_path.exists()):
         checkpoint = load_checkpoint(settings.checkpoint_path)
         _check_same(settings, checkpoint)
+        _check_keeps_same(settings, checkpoint, quiet=quiet)
         optimizer.restore(checkpoint.optimizer)
         return Start(
             checkpoint.step,
@@ -84,6 +86,24 @@ def _check_same(settings: TrainSettings, checkpoint: Checkpoint) -> None:
                 f"{settings.checkpoint_path} is of a run with {was}; resume it so, not with "
                 f"{would_be}, or give it as initial weights of another run"
             )
+
+
+def _check_keeps_same(settings: TrainSettings, checkpoint: Checkpoint, *, quiet: bool) -> None:
+    """Refuse other weights to keep a share of: of another name, and another content.
+
+    A file by the name of before may have changed or gone since, or be called otherwise now: the
+    checkpoint has what it held when the run began.
+    """
+    named = settings.init if settings.keep_of is None else settings.keep_of
+    before = checkpoint.settings.get("keep_of") or checkpoint.settings.get("init")
+    if checkpoint.kept is None or named is None or str(named) == before:
+        return
+    now = align_state(load_weights(named, quiet=quiet).state)
+    if any(not torch.equal(now[name], weight) for name, weight in checkpoint.kept.items()):
+        raise WeightsError(
+            f"{settings.checkpoint_path} is of a run that keeps a share of {before}; resume it so, "
+            f"not with {named}, or give it as initial weights of another run"
+        )
 
 
 def _clauses(settings: Mapping[str, Any]) -> list[str]:

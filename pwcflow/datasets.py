@@ -78,6 +78,8 @@ def find_pairs(kind: str, folder: Path) -> list[PairFiles]:
     if row.package is not None:
         _import(row.package, kind)
     pairs = [p for p in row.find(folder) if all(frame.is_file() for frame in p.frames)]
+    if not pairs and not folder.exists():
+        raise PwcFlowError(f"there is no folder {folder}; check the name")
     if not pairs:
         raise PwcFlowError(f"there are no {kind} pairs in {folder}: looked for {row.looked_for}")
     return pairs
@@ -216,7 +218,7 @@ def _manifest(file: Path) -> Iterator[PairFiles]:
 def _rows(manifest: Path) -> list[dict[str, str]]:
     """Return the lines of a CSV file of pairs, by column."""
     try:
-        with manifest.open(newline="", encoding="utf-8") as file:
+        with manifest.open(newline="", encoding="utf-8-sig") as file:
             rows = list(csv.DictReader(file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = reason_of(error) if isinstance(error, OSError) else str(error)
@@ -226,8 +228,8 @@ def _rows(manifest: Path) -> list[dict[str, str]]:
     columns = {"dataset", "sequence", "frame1", "frame2", "gt"}
     if not rows or not columns <= set(rows[0]):
         raise FlowFileError(
-            f"{manifest} must have lines with {', '.join(sorted(columns))}, and these names in its "
-            "first line; add them"
+            f"{manifest} must have lines with {', '.join(sorted(columns))}, separated by commas, "
+            "and these names in its first line; add them"
         )
     for number, row in enumerate(rows, 1):
         if any(row[name] is None for name in columns):

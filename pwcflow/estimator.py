@@ -78,7 +78,7 @@ class FlowEstimator:
             precision: `fp32` (TF32 is not used), `fp16` or `bf16`; flow itself is always float32.
                 `auto` is the fastest that the device computes in hardware.
             network_scale: factor by which images are resized for the network; 1.5 finds finer flow
-                in up to 2.25 times the time and memory. Flow is at the size and in the pixels of
+                in about 2.25 times the time and memory. Flow is at the size and in the pixels of
                 the images given, whatever it is.
             quiet: show no progress bar while downloading.
 

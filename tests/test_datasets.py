@@ -169,6 +169,21 @@ def test_a_folder_without_pairs_is_told_with_what_was_looked_for(tmp_path, kind)
         find_pairs(kind, tmp_path)
 
 
+def test_a_list_may_begin_as_spreadsheets_let_it(tmp_path):
+    touch(tmp_path, "1.png", "2.png", "a.flo")
+    manifest = tmp_path / "list.csv"
+    manifest.write_text(
+        "dataset,sequence,frame1,frame2,gt\nx,a,1.png,2.png,a.flo\n", encoding="utf-8-sig"
+    )
+    (pair,) = find_pairs("manifest", manifest)
+    assert (pair.dataset, pair.first.name) == ("x", "1.png")
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(PwcFlowError, match=r"there is no folder .*nowhere; check the name"):
+        find_pairs("kitti", tmp_path / "nowhere")
+
+
 def test_a_list_without_its_columns_says_so(tmp_path):
     manifest = tmp_path / "list.csv"
     manifest.write_text("a,b\n1,2\n")

@@ -78,6 +78,17 @@ def test_two_folders_of_a_kind_are_told_apart(tmp_path, estimator):
     )
 
 
+def test_a_pair_that_is_known_nowhere_is_told_in_one_line(here):
+    root = here / "data/training"
+    gray(root / "image_2/000000_10.png", 3)
+    gray(root / "image_2/000000_11.png", 4)
+    constant(root / "flow_occ/000000_10.png", np.nan, np.nan)
+    result = invoke("evaluate", "kitti:data", "--device", "cpu", "--quiet")
+    assert result.exit_code == 1
+    assert "000000_10.png is known at no pixel" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("kind", "told"),
     [("manifest", r"there is no file .*2\.png"), ("sintel", "there are no sintel pairs in")],
@@ -126,4 +137,4 @@ def test_a_folder_without_pairs_is_an_error_in_one_line(here):
 
 def test_a_kind_comes_before_the_end_of_a_name(here):
     result = invoke("evaluate", "kitti:all.csv")
-    assert result.stderr.startswith("error: there are no kitti pairs in all.csv")
+    assert result.stderr.startswith("error: there is no folder all.csv")

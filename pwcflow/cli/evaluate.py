@@ -44,9 +44,9 @@ def evaluate(
 ) -> None:
     """Measure how far estimated flow is from the true one.
 
-    One line for each data set: means over its pairs of the end-point error in pixels, and of the
-    share of outliers, which are wrong by more than 3 px and more than 5 %. A CSV file has the
-    columns dataset, sequence, frame1, frame2 and gt, paths from its own folder.
+    One line for each data set: means over its pairs, of whichever SOURCE, of the end-point error in
+    pixels, and of the share of outliers, which are wrong by more than 3 px and more than 5 %. A CSV
+    file has the columns dataset, sequence, frame1, frame2 and gt, paths from its own folder.
     """
     with friendly_errors(quiet):
         from pwcflow.datasets import KINDS

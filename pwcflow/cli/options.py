@@ -18,7 +18,7 @@ def positive(value: float | None) -> float | None:
 def network_scale(value: float) -> float:
     """Let it be what `FlowEstimator` takes."""
     if not 0.5 <= value <= 4.0:
-        raise typer.BadParameter(f"must be from 0.5 to 4: {value:g}")
+        raise typer.BadParameter(f"must be from 0.5 to 4: {value:.12g}")
     return value
 
 
@@ -62,8 +62,8 @@ NetworkScaleOption = Annotated[
     float,
     typer.Option(
         metavar="FACTOR",
-        help="Resize images by this for the network; 1.5 finds finer flow in up to 2.25 times the "
-        "time. Flow stays in pixels of the images.",
+        help="Resize images by this for the network; 1.5 finds finer flow in about 2.25 times "
+        "the time. Flow stays in pixels of the images.",
         callback=network_scale,
     ),
 ]

@@ -200,7 +200,7 @@ def difference(record: Record, video: Record, maker: Maker | None) -> str | None
         return f"in {record.get('precision')}, now {maker.precision}"
     scale = record.get("network_scale", 1.0)  # what it was before there was a choice
     if scale != maker.network_scale:
-        return f"at the network scale {scale:g}, now {maker.network_scale:g}"
+        return f"at the network scale {scale:.12g}, now {maker.network_scale:.12g}"
     return None
 
 

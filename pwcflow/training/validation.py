@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from pwcflow.aligned import AlignedPwcNet
+from pwcflow.errors import PwcFlowError
 from pwcflow.image_file import Image
 from pwcflow.network import uninitialized
 from pwcflow.ops import FLOW_SCALE
@@ -43,6 +44,9 @@ def measure(
         renderer: where the pairs come from.
         batches: how many steps.
         device: where to compute; in float16 on a GPU.
+
+    Raises:
+        PwcFlowError: the true flow is known nowhere.
     """
     network = uninitialized(AlignedPwcNet)
     network.load_state_dict(dict(weights))
@@ -63,6 +67,10 @@ def measure(
         motion += _sum_of_lengths(batch.flow, batch.valid)
         weight += batch.valid.sum()
     assert sheet is not None, "there is at least one step"
+    if not weight:
+        raise PwcFlowError(
+            "the true flow of the pairs to train or measure on is known at no pixel; give others"
+        )
     return Measured(float(error / weight), float(motion / weight), sheet)
 
 

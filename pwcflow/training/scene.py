@@ -9,6 +9,7 @@ the layer at q. A point p of frame 1 shows it at motion(p + waves(p)), a homogra
 displacement; so the flow of p is motion(p + waves(p)) - p, in closed form.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,14 +118,16 @@ class SceneSettings:
 
         Without photographs all surfaces are computed. In scenes smaller than the usual ones things
         move less in proportion, or most of what is seen in one frame would have left the other,
-        unless the typical motion is given. In larger ones they move as far as usual.
+        unless the typical motion is given. In larger ones they typically move as far as usual, and
+        the largest motion grows with the root of their area.
         """
         share = min(1.0, height / cls.height, width / cls.width)
+        reach = share if share < 1 else math.sqrt(height * width / (cls.height * cls.width))
         return cls(
             height=height,
             width=width,
             typical_motion=share * cls.typical_motion if typical_motion is None else typical_motion,
-            largest_motion=share * cls.largest_motion,
+            largest_motion=reach * cls.largest_motion,
             procedural=cls.procedural if photographs else 1.0,
             procedural_background=cls.procedural_background if photographs else 1.0,
         )

@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
-
-import numpy.typing as npt
+from typing import Any, NamedTuple
 
 from pwcflow.errors import FlowFileError, ImageError, PwcFlowError, reason_of
 from pwcflow.flow_file import Flow, Mask, known_pixels, read_flow
 from pwcflow.image_file import Image, read_image
 
 SPRING_SUFFIX = ".flo5"
-AnyImage = TypeVar("AnyImage", bound=npt.NDArray[Any])
 _LAST_NUMBER = re.compile(r"\d+(?=\D*$)")
 
 
@@ -92,50 +89,50 @@ def read_true_pair(pair: PairFiles) -> TruePair:
         ImageError: an image cannot be read, or is not of the size of the flow.
         FlowFileError: the flow cannot be read, or is known at no pixel.
     """
-    flow, valid = read_truth(pair, read_image)
+    first, second = (read_image(path) for path in pair.frames)
+    flow, valid = read_truth(pair, first, second, read_image)
     if not valid.any():
         raise FlowFileError(
             f"{pair.flow} is known at no pixel, so there is nothing to measure on; take it out"
         )
-    first, second = (fitting(read_image(path), path, pair, flow) for path in pair.frames)
     return TruePair(pair.dataset, pair.name, first, second, flow, valid)
 
 
-def read_truth(pair: PairFiles, read: Callable[[Path], Image]) -> tuple[Flow, Mask]:
+def read_truth(
+    pair: PairFiles, first: Image, second: Image, read: Callable[[Path], Image]
+) -> tuple[Flow, Mask]:
     """Return the true flow of a pair, (H, W, 2) in pixels, and where it is known, (H, W).
 
     Args:
         pair: its files.
+        first: its first image, (H, W, C).
+        second: its second.
         read: what reads the image of invalid pixels.
 
     Raises:
         FlowFileError: the flow cannot be read.
-        ImageError: the image of invalid pixels cannot, or is not of the size of the flow.
+        ImageError: the image of invalid pixels cannot, or one is not of the size of the flow.
     """
     flow = read_flow(pair.flow)
-    if pair.flow.suffix.lower() == SPRING_SUFFIX:
+    height, width = first.shape[:2]
+    if pair.flow.suffix.lower() == SPRING_SUFFIX and flow.shape[:2] == (2 * height, 2 * width):
         # At the images' pixels: Spring stores it at four times as many, but in the same unit.
         # Source: the data set's own loader, github.com/cv-stuttgart/spring_utils.
         flow = flow[::2, ::2]
     valid = known_pixels(flow)
+    images = dict(zip(pair.frames, (first, second), strict=True))
     if pair.invalid is not None:
-        valid &= fitting(read(pair.invalid), pair.invalid, pair, flow)[..., 0] == 0
+        images[pair.invalid] = read(pair.invalid)
+    for path, image in images.items():
+        if image.shape[:2] != valid.shape:
+            sizes = [f"{it.shape[1]} x {it.shape[0]}" for it in (image, flow)]
+            raise ImageError(
+                f"{path} is {sizes[0]} pixels but its true flow, {pair.flow}, is {sizes[1]}; give "
+                "the one that belongs to it"
+            )
+    if pair.invalid is not None:
+        valid &= images[pair.invalid][..., 0] == 0
     return flow, valid
-
-
-def fitting(image: AnyImage, path: Path, pair: PairFiles, flow: Flow) -> AnyImage:
-    """Return an image of a pair, read from `path`, if it is of the size of the flow.
-
-    Raises:
-        ImageError: it is not.
-    """
-    if image.shape[:2] != flow.shape[:2]:
-        sizes = [f"{it.shape[1]} x {it.shape[0]}" for it in (image, flow)]
-        raise ImageError(
-            f"{path} is {sizes[0]} pixels but its true flow, {pair.flow}, is {sizes[1]}; give the "
-            "one that belongs to it"
-        )
-    return image
 
 
 def _chairs(folder: Path) -> Iterator[PairFiles]:
@@ -219,7 +216,10 @@ def _rows(manifest: Path) -> list[dict[str, str]]:
     """Return the lines of a CSV file of pairs, by column."""
     try:
         with manifest.open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.DictReader(file))
+            text = file.read()
+            header = text.partition("\n")[0]
+            delimiter = max(",;\t", key=header.count)  # as spreadsheets write it
+            rows = list(csv.DictReader(text.splitlines(), delimiter=delimiter))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = reason_of(error) if isinstance(error, OSError) else str(error)
         raise FlowFileError(
@@ -228,14 +228,15 @@ def _rows(manifest: Path) -> list[dict[str, str]]:
     columns = {"dataset", "sequence", "frame1", "frame2", "gt"}
     if not rows or not columns <= set(rows[0]):
         raise FlowFileError(
-            f"{manifest} must have lines with {', '.join(sorted(columns))}, separated by commas, "
-            "and these names in its first line; add them"
+            f"{manifest} must have lines with {', '.join(sorted(columns))}, and these names in its "
+            "first line; add them"
         )
     for number, row in enumerate(rows, 1):
-        if any(row[name] is None for name in columns):
-            raise FlowFileError(
-                f"{manifest}: line {number} below its header lacks a column; add it"
-            )
+        for name in sorted(columns):
+            if row[name] is None or (not row[name] and name != "sequence"):
+                raise FlowFileError(
+                    f"{manifest}: line {number} below its header has no {name}; add it"
+                )
     return rows
 
 

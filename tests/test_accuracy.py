@@ -118,4 +118,4 @@ def test_half_precision_stays_near_float32(precision, bound, evaluation_pairs):
     print(precision, found)
     stable = [difference for name, difference in found.items() if name not in UNSTABLE]
     assert np.mean(stable) <= bound
-    assert np.mean(list(found.values())) <= 1.5 * bound
+    assert np.mean(list(found.values())) <= 1.5 * bound  # one pair makes most of it

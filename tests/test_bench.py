@@ -133,7 +133,6 @@ def test_the_slowest_stage_is_the_one_that_all_together_are_held_against():
 
 
 def test_levels_have_the_shapes_of_the_network():
-    # 436 x 1024 becomes 448 x 1024 in the network.
     assert [shape_of(level, 448, 1024) for level in (6, 5, 4, 3, 2)] == [
         (196, 7, 16), (128, 14, 32), (96, 28, 64), (64, 56, 128), (32, 112, 256),
     ]  # fmt: skip

@@ -1,8 +1,10 @@
 """Wrong usage: exit code 2, and nothing written."""
 
 import inspect
+from pathlib import Path
 
 import pytest
+import typer
 from typer.models import OptionInfo
 
 from pwcflow.cli import app
@@ -161,6 +163,12 @@ def test_an_empty_name_is_wrong_usage_and_nothing_is_written(inputs, arguments, 
     told = result.stderr.splitlines()[-1].replace("...'", "'")  # some Typers show dots
     assert told == f"Error: Invalid value for {name}: it is empty; give a value"
     assert files_below(inputs) == before
+
+
+def test_an_empty_value_does_not_stop_a_completion():
+    command = typer.main.get_command(app).commands["estimate"]
+    context = command.make_context("estimate", ["", "-o", "x"], resilient_parsing=True)
+    assert context.params["output"] == Path("x")
 
 
 def test_the_process_of_a_wrong_usage_ends_with_two(inputs):

@@ -158,7 +158,7 @@ def test_a_manifest_lists_pairs_from_its_folder(tmp_path):
     with pytest.raises(FlowFileError, match=r"there is no file .*3\.png, which .*pairs\.csv lists"):
         find_pairs("manifest", manifest)
     manifest.write_text(f"{header}x,a,1.png\n")
-    with pytest.raises(FlowFileError, match="line 1 below its header lacks a column"):
+    with pytest.raises(FlowFileError, match="line 1 below its header has no frame2"):
         find_pairs("manifest", manifest)
 
 
@@ -169,14 +169,32 @@ def test_a_folder_without_pairs_is_told_with_what_was_looked_for(tmp_path, kind)
         find_pairs(kind, tmp_path)
 
 
-def test_a_list_may_begin_as_spreadsheets_let_it(tmp_path):
-    touch(tmp_path, "1.png", "2.png", "a.flo")
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_a_list_may_be_as_spreadsheets_write_it(tmp_path, separator):
+    touch(tmp_path, "1.png", "2,3.png", "a.flo")
     manifest = tmp_path / "list.csv"
-    manifest.write_text(
-        "dataset,sequence,frame1,frame2,gt\nx,a,1.png,2.png,a.flo\n", encoding="utf-8-sig"
-    )
+    lines = ["dataset,sequence,frame1,frame2,gt", 'x,,1.png,"2|3.png",a.flo']
+    text = "\r\n".join(lines).replace(",", separator).replace("|", ",")
+    manifest.write_text(text, encoding="utf-8-sig", newline="")
     (pair,) = find_pairs("manifest", manifest)
-    assert (pair.dataset, pair.first.name) == ("x", "1.png")
+    assert (pair.dataset, pair.first.name, pair.second.name) == ("x", "1.png", "2,3.png")
+
+
+def test_flow_in_the_format_of_spring_may_be_of_the_size_of_the_images(files, tmp_path):
+    pytest.importorskip("h5py")
+    for factor in (1, 2):
+        flow = np.arange(H * W * 2 * factor**2, dtype=np.float32)
+        flow = flow.reshape(factor * H, factor * W, 2)
+        write_flow(tmp_path / "flow.flo5", flow)
+        pair = read_true_pair(replace(files, flow=tmp_path / "flow.flo5"))
+        np.testing.assert_array_equal(pair.truth, flow[::factor, ::factor])
+
+
+def test_a_line_without_a_data_set_is_told(tmp_path):
+    manifest = tmp_path / "list.csv"
+    manifest.write_text("dataset,sequence,frame1,frame2,gt\n,a,1.png,2.png,a.flo\n")
+    with pytest.raises(FlowFileError, match="line 1 below its header has no dataset; add it"):
+        find_pairs("manifest", manifest)
 
 
 def test_a_folder_that_is_not_there_is_told(tmp_path):

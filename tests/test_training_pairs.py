@@ -182,13 +182,14 @@ def test_the_command_trains_on_data_sets(chairs):
     assert (summary["pairs"], summary["data"]) == (1, {"chairs:chairs": 1})
 
 
-def test_a_data_set_that_is_known_nowhere_is_told_before_a_step(chairs):
+@pytest.mark.parametrize("devices", [1, 2])
+def test_a_data_set_that_is_known_nowhere_is_told_before_a_step(chairs, devices):
     write_flow(Path("chairs/00001_flow.flo"), np.full((64, 64, 2), np.nan, np.float32))
-    result = invoke("train -o run --steps 1 --batch 1 --data chairs:chairs --quiet")
+    line = f"train -o run --steps 1 --batch 1 --data chairs:chairs --quiet --devices {devices}"
+    result = invoke(line)
     assert result.exit_code == 1
     assert result.stderr == (
-        "error: the true flow of the pairs to train or measure on is known at no pixel; give "
-        "others\n"
+        "error: no pixel of the pairs that weights are measured on has a known flow; give others\n"
     )
     assert not Path("run/weights.safetensors").exists()
 

@@ -188,6 +188,24 @@ def test_a_recipe_does_not_go_on_with_other_settings_behind_stages_that_are_done
     assert files_below(tmp_path) == before
 
 
+@pytest.mark.parametrize("record", [None, "[]", "{"])
+def test_a_wrong_resume_of_a_recipe_without_a_record_leaves_the_right_one_open(
+    whole, tmp_path, record
+):
+    copy_run(whole[0], tmp_path / "copy")
+    shutil.rmtree(tmp_path / "copy/3")
+    (tmp_path / "copy/2/result.json").unlink()
+    (tmp_path / "copy/recipe.json").unlink()
+    if record is not None:
+        (tmp_path / "copy/recipe.json").write_text(record)
+    with pytest.raises(
+        WeightsError, match="of a run with a batch of 1"
+    ):  # by the checkpoint of stage 2
+        recipe(replace(settings_of(tmp_path / "copy"), resume=True, batch=2))
+    summary = recipe(replace(settings_of(tmp_path / "copy"), resume=True))
+    assert Path(summary["weights"]).read_bytes() == (whole[0] / "weights.safetensors").read_bytes()
+
+
 def test_a_stage_whose_result_was_not_written_is_not_taken_for_finished(whole, tmp_path):
     copy_run(whole[0], tmp_path / "copy")
     (tmp_path / "copy/3/result.json").write_text('{"outcome": "fini')

@@ -41,14 +41,18 @@ class _Command(TyperCommand):
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        # As paths these would be the current folder: a variable of a script was not set.
+        if not ctx.resilient_parsing:  # as for completion
+            self._refuse_empty(ctx, args)
+        return super().parse_args(ctx, args)
+
+    def _refuse_empty(self, ctx: Any, args: list[str]) -> None:
+        """As paths these would be the current folder: a variable of a script was not set."""
         parser: Any = self.make_parser(ctx)
         values, _, given = parser.parse_args(args=list(args))
         for parameter in given:
             value = values.get(parameter.name)
             if "" in (value if isinstance(value, list | tuple) else [value]):
                 raise typer.BadParameter("it is empty; give a value", ctx=ctx, param=parameter)
-        return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         pieces = super().collect_usage_pieces(ctx)

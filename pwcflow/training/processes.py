@@ -4,13 +4,12 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import torch
 import torch.multiprocessing as mp
 from torch.multiprocessing.spawn import (
     ProcessException,
-    ProcessExitedException,
     start_processes,
 )
 
@@ -46,20 +45,24 @@ def run_processes(device: str, count: int, work: Callable[[Ranks], Result]) -> R
             if process.is_alive():
                 process.terminate()
 
+    failure: ProcessException | None = None
     try:
         with catching_interruptions(pass_on) as interruption, _quiet_spawn():
             while not processes.join():
                 pass
     except ProcessException as error:
-        explained = isinstance(error, ProcessExitedException) and not results.empty()
-        if not explained and not interruption.requested:
-            raise
-    if results.empty():
+        failure = error
+    told: list[Result | PwcFlowError] = []
+    while not results.empty():
+        told.append(results.get())
+    for result in told:
+        if isinstance(result, PwcFlowError):
+            raise result
+    if failure and not interruption.requested:
+        raise failure
+    if not told:
         raise KeyboardInterrupt
-    result: Result | PwcFlowError = results.get()
-    if isinstance(result, PwcFlowError):
-        raise result
-    return result
+    return cast("Result", told[0])
 
 
 @contextmanager
@@ -85,9 +88,13 @@ def _work_as_one_of_several(
     torch.set_num_threads(max(1, torch.get_num_threads() // count))
     try:
         with joined_by_port(device, rank, count, port) as ranks:
-            result = work(ranks)
-    except PwcFlowError as error:
+            try:
+                result = work(ranks)
+            except PwcFlowError as error:
+                results.put(error)  # before the group is left, at which the others fail
+                sys.exit(1)  # then the others, which may be waiting for this one, are ended
+    except PwcFlowError as error:  # of joining the group
         results.put(error)
-        sys.exit(1)  # then the others, which may be waiting for this one, are ended
+        sys.exit(1)
     if rank == 0:
         results.put(result)

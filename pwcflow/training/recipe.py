@@ -115,7 +115,8 @@ def run_recipe(
     if manifest:
         find_pairs("manifest", manifest)
     make_folder(settings.output)
-    _write_record(settings)
+    if not any(map(_is_begun, runs)):
+        _write_record(settings)
     log = RunLog(settings.log_path, echo=settings.echo)
     results: list[dict[str, Any]] = []
     with catching_interruptions() as interruption:
@@ -186,6 +187,8 @@ def _check_same(settings: TrainSettings) -> None:
         before = json.loads((settings.output / RECORD).read_bytes())
     except (OSError, ValueError):
         return
+    if not isinstance(before, dict):
+        return
     for name, value in _in_common(settings).items():
         if before.get(name) != value:
             raise WeightsError(
@@ -201,7 +204,7 @@ def _write_record(settings: TrainSettings) -> None:
 
 def _in_common(settings: TrainSettings) -> dict[str, Any]:
     steps, minutes = settings.steps, settings.minutes
-    length = f"{steps} steps" if minutes is None else f"{minutes} minutes"
+    length = f"{steps} steps" if minutes is None else f"{minutes:.12g} minutes"
     return {"length": length, "batch": settings.batch, "seed": settings.seed}
 
 

@@ -75,8 +75,8 @@ def run_training(
         PwcFlowError: an image cannot be read, a data set is not there, an output cannot be
             written, or training diverged.
     """
-    if manifest:
-        find_pairs("manifest", manifest)  # before the hours that come before it is needed
+    # Before the hours that come before they are needed.
+    measured = find_pairs("manifest", manifest) if manifest else []
     datasets = [find_pairs(kind, folder) for kind, folder in data]
     make = (
         pairs_of(datasets, settings.height, settings.width)
@@ -104,13 +104,11 @@ def run_training(
         result["data"] = {f"{kind}:{folder}": len(pairs) for (kind, folder), pairs in named}
     if not is_first_process():
         return result
-    if manifest and summary.outcome == "finished":
+    if measured and summary.outcome == "finished":
         estimator = FlowEstimator(summary.weights, str(find_device(settings.device)))
         result["scores"] = {
             dataset: asdict(score)
-            for dataset, score in evaluate(
-                estimator, map(read_true_pair, find_pairs("manifest", manifest))
-            ).items()
+            for dataset, score in evaluate(estimator, map(read_true_pair, measured)).items()
         }
     write_result(settings.output, result)
     return result

@@ -5,7 +5,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from pwcflow.datasets import PairFiles, fitting, read_truth
+from pwcflow.datasets import PairFiles, read_truth
 from pwcflow.errors import ImageError
 from pwcflow.image_file import read_image
 from pwcflow.image_file.damage import check_layout
@@ -19,8 +19,8 @@ def read_sample(pair: PairFiles) -> Sample:
         ImageError: an image cannot be read, or is not of the size of the flow.
         FlowFileError: the flow cannot be read.
     """
-    flow, valid = read_truth(pair, _read_image)
-    first, second = (fitting(_read_image(path), path, pair, flow) for path in pair.frames)
+    first, second = (_read_image(path) for path in pair.frames)
+    flow, valid = read_truth(pair, first, second, _read_image)
     return Sample(first, second, np.where(valid[..., None], flow, np.float32(0)), valid)
 
 

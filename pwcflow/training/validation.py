@@ -69,7 +69,7 @@ def measure(
     assert sheet is not None, "there is at least one step"
     if not weight:
         raise PwcFlowError(
-            "the true flow of the pairs to train or measure on is known at no pixel; give others"
+            "no pixel of the pairs that weights are measured on has a known flow; give others"
         )
     return Measured(float(error / weight), float(motion / weight), sheet)
 

@@ -126,13 +126,17 @@ def _take(path: Path, what: Path, descriptor: int) -> bool | None:
 def _release(path: Path, descriptor: int) -> None:
     """Remove the file while it is locked, so that nobody locks one that is about to go.
 
+    Another file that has come in its place, after the folder was removed, is another process's.
     Windows does not remove a file that is open: there it goes afterwards, unless somebody else has
     opened it by then.
     """
+    is_ours = False
     with suppress(OSError):
-        path.unlink()
+        is_ours = os.path.samestat(path.stat(), os.fstat(descriptor))
+        if is_ours:
+            path.unlink()
     os.close(descriptor)
-    if sys.platform == "win32":
+    if sys.platform == "win32" and is_ours:
         with suppress(OSError):
             path.unlink()
 

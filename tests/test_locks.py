@@ -1,15 +1,17 @@
 """What a killed process left of a file goes when the file is written again, and nothing else."""
 
 import os
+import shutil
 import subprocess
 import sys
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
 
 from pwcflow.errors import OutputError
 from pwcflow.flow_file import write_flow
-from pwcflow.locks import InUseError, replacing_alone
+from pwcflow.locks import InUseError, locked_folder, replacing_alone
 from pwcflow.training.trainer import train
 from pwcflow.video_writer import color_writer
 from pwcflow.viewer import view
@@ -120,4 +122,17 @@ def test_an_error_leaves_neither_the_file_nor_a_lock(tmp_path):
     missing = pytest.raises(OutputError, match="does not exist; create it first")
     with missing, replacing_alone(tmp_path / "none/a.pt"):
         pass
+    assert names_in(tmp_path) == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows removes no folder with an open file")
+def test_the_lock_of_a_folder_made_anew_is_not_that_of_the_removed_one(tmp_path):
+    folder = tmp_path / "out"
+    first = ExitStack()
+    first.enter_context(locked_folder(folder))
+    shutil.rmtree(folder)
+    with locked_folder(folder):
+        first.close()
+        with pytest.raises(InUseError, match="is being written"), locked_folder(folder):
+            pass
     assert names_in(tmp_path) == []

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +14,7 @@ from pwcflow.atomic_file import replacing, target_of
 from pwcflow.errors import OutputError, reason_of
 
 LOCK_NAME = ".pwcflow.lock"
+_LOCK_OF_A_FILE = re.compile(r"\.pwcflow-[0-9a-f]{16}\.lock")
 _TRIES = 100  # each fails only if another process made or removed the file at that very moment
 
 
@@ -47,7 +49,7 @@ def replacing_alone(path: Path) -> Iterator[Path]:
     """Yield a temporary sibling as `replacing` does, while no other process does so for `path`.
 
     For what takes long to write, or is large: what killed processes have left of it is removed.
-    Nothing is where the file system has no locks, as nobody knows then who is alive.
+    Where the file system has no locks nothing is removed, as nobody knows then who is alive.
 
     Raises:
         InUseError: another process writes `path`, or this one does already.
@@ -55,13 +57,30 @@ def replacing_alone(path: Path) -> Iterator[Path]:
     """
     target = target_of(path)
     mark = f"pwcflow-{sha256(os.fsencode(target.name)).hexdigest()[:16]}"  # of any name's length
-    with _held(target.with_name(f".{mark}.lock"), path, partial(target_of, path)) as is_alone:
+    lock = target.with_name(f".{mark}.lock")
+    with _held(lock, path, partial(target_of, path)) as is_alone:
         if is_alone:
-            for left in target.parent.glob(f".{mark}-*"):
-                with suppress(OSError):  # it takes space, and nothing else
-                    left.unlink()
+            _remove_marked(lock)
         with replacing(path, mark=f"{mark}-" if is_alone else "") as temporary:
             yield temporary
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what killed processes left in a folder of files that `replacing_alone` was to write.
+
+    What living processes write stays. Where the file system has no locks, only the locks go.
+    """
+    for lock in folder.glob(".pwcflow-*.lock"):
+        if _LOCK_OF_A_FILE.fullmatch(lock.name):
+            with suppress(OutputError), _held(lock, lock, partial(target_of, lock)) as is_alone:
+                if is_alone:
+                    _remove_marked(lock)
+
+
+def _remove_marked(lock: Path) -> None:
+    for left in lock.parent.glob(f"{lock.stem}-*"):
+        with suppress(OSError):  # it takes space, and nothing else
+            left.unlink()
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from pwcflow.locks import InUseError, locked_folder, replacing_alone
 from pwcflow.training.trainer import train
 from pwcflow.video_writer import color_writer
 from pwcflow.viewer import view
+from tests.repeated_runs import frames_folder, run
 from tests.test_many_videos import REPOSITORY
 from tests.test_video_writer import picture
 from tests.training_source import shifted_textures, tiny
@@ -91,6 +92,26 @@ def test_the_next_page_of_that_name_clears_away_what_a_kill_left(tmp_path):
     assert len(names_in(tmp_path)) == 3  # with the file that was left, and its lock
     view([tmp_path / "a.flo"], page)
     assert names_in(tmp_path) == ["a.flo", page.name]
+
+
+def test_the_next_flows_in_that_folder_clear_away_what_a_kill_left_of_a_video(tmp_path, estimator):
+    source, out = frames_folder(tmp_path / "frames", [1, 2]), tmp_path / "out"
+    out.mkdir()
+    for name in ("v.mp4", "w.mp4"):
+        killed(out / name, WRITE_VIDEO)
+    (out / ".pwcflow-notes.lock").touch()  # somebody else's
+    left = names_in(out)
+    with writing(out / "alive.mp4", WRITE_VIDEO) as process:
+        alive = sorted(set(names_in(out)) - set(left))
+        assert len(left) == 5
+        assert len(alive) == 2  # what is left of each: a part and its lock
+        run(estimator, source, out)
+        assert names_in(out) == sorted(
+            [*alive, ".pwcflow-notes.lock", "000000.flo", "pwcflow.json"]
+        )
+        process.communicate("")
+    assert process.returncode == 0
+    assert names_in(out) == [".pwcflow-notes.lock", "000000.flo", "alive.mp4", "pwcflow.json"]
 
 
 def test_what_a_living_process_writes_stays(tmp_path):

@@ -13,6 +13,7 @@ from pwcflow.counted import counted
 from pwcflow.errors import FlowFileError, OutputError, VideoError, reason_of
 from pwcflow.flow_file import Flow, read_flow, write_flow
 from pwcflow.image_file import Image
+from pwcflow.locks import remove_leftovers
 from pwcflow.overlap import WriteBehind, Writer
 from pwcflow.runs.flow_files import flow_file, numbered_flows
 from pwcflow.runs.provenance import RECORD_NAME, RunRecord, read_record, recorded_suffix
@@ -200,6 +201,7 @@ class VideoSink(AbstractContextManager["VideoSink"]):
                     _remove(path)
             self.record.write_now_and_then(self._kept)
         for own in self._outputs.folders():
+            remove_leftovers(own)
             for name in filter(_LEFT_BY_A_KILL.fullmatch, _names(own)):
                 _remove(own / name)
         self._is_ready = True

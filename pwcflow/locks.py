@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -49,7 +49,8 @@ def replacing_alone(path: Path) -> Iterator[Path]:
     """Yield a temporary sibling as `replacing` does, while no other process does so for `path`.
 
     For what takes long to write, or is large: what killed processes have left of it is removed.
-    Where the file system has no locks nothing is removed, as nobody knows then who is alive.
+    Where the file system has no locks nothing is removed, as nobody knows then who is alive; a
+    warning says so, once for each folder.
 
     Raises:
         InUseError: another process writes `path`, or this one does already.
@@ -134,12 +135,17 @@ def _take(path: Path, what: Path, descriptor: int) -> bool | None:
     except FileNotFoundError:
         pass
     except OSError as error:
-        logging.getLogger(__name__).warning(
-            "%s cannot be locked (%s): let no other process write it", what, reason_of(error)
-        )
+        _warn_of_no_locks(path.parent.absolute(), reason_of(error))
         return False
     os.close(descriptor)
     return None
+
+
+@cache  # a training asks every few minutes: once for each folder is enough
+def _warn_of_no_locks(folder: Path, reason: str) -> None:
+    logging.getLogger(__name__).warning(
+        "files in %s cannot be locked (%s): let no other process write into it", folder, reason
+    )
 
 
 def _release(path: Path, descriptor: int) -> None:

@@ -1,5 +1,6 @@
 """What a killed process left of a file goes when the file is written again, and nothing else."""
 
+import errno
 import os
 import shutil
 import subprocess
@@ -157,3 +158,32 @@ def test_the_lock_of_a_folder_made_anew_is_not_that_of_the_removed_one(tmp_path)
         with pytest.raises(InUseError, match="is being written"), locked_folder(folder):
             pass
     assert names_in(tmp_path) == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows locks in another way")
+def test_without_locks_files_are_written_nothing_is_removed_and_one_warning_says_so(
+    tmp_path, monkeypatch, caplog
+):
+    import fcntl
+
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    out, path = tmp_path / "out", tmp_path / "out/checkpoint.pt"
+    out.mkdir()
+    killed(path, WRITE_FILE)
+    (left,) = out.glob(".pwcflow-*.pt")
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with locked_folder(out):
+        for text in ("first", "second"):
+            with replacing_alone(path) as temporary:
+                temporary.write_text(text)
+            assert path.read_text() == text
+    assert names_in(out) == [left.name, path.name]
+    with locked_folder(tmp_path / "other"):
+        pass
+    reason = os.strerror(errno.ENOLCK).lower()
+    assert caplog.messages == [
+        f"files in {folder} cannot be locked ({reason}): let no other process write into it"
+        for folder in (out, tmp_path / "other")
+    ]

@@ -104,16 +104,30 @@ def _lock(path: Path, what: Path, prepare: Callable[[], object]) -> tuple[int, b
     try:
         for _ in range(_TRIES):
             with suppress(FileNotFoundError):  # it was empty, and its maker has just removed it
-                prepare()
-                descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+                descriptor = _open(path, prepare)
                 is_alone = _take(path, what, descriptor)
                 if is_alone is not None:
                     return descriptor, is_alone
     except OSError as error:
+        if isinstance(error, PermissionError) and os.path.lexists(path):
+            raise OutputError(
+                f"cannot write {what}: there is no permission to open its lock {path}, which a "
+                "process of another user holds or left when it was killed; remove that file if "
+                "none writes there, or choose another output"
+            ) from error
         raise OutputError(
             f"cannot write {what}: {reason_of(error)}; choose another output"
         ) from error
     raise InUseError(f"{what} keeps changing under another process; wait until that ends")
+
+
+def _open(path: Path, prepare: Callable[[], object]) -> int:
+    flags = os.O_RDWR | os.O_CREAT
+    try:
+        return os.open(path, flags, 0o666)
+    except FileNotFoundError:  # the folder is missing
+        prepare()
+        return os.open(path, flags, 0o666)
 
 
 def _take(path: Path, what: Path, descriptor: int) -> bool | None:

@@ -5,7 +5,8 @@ import os
 import shutil
 import subprocess
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -187,3 +188,44 @@ def test_without_locks_files_are_written_nothing_is_removed_and_one_warning_says
         f"files in {folder} cannot be locked ({reason}): let no other process write into it"
         for folder in (out, tmp_path / "other")
     ]
+
+
+@contextmanager
+def as_nobody():
+    """Take root's privileges away inside the block, where there are any."""
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such modes")
+def test_a_lock_that_must_not_be_opened_is_named(here):
+    path = Path("a.pt")  # relative: only the last folder is everybody's
+    here.chmod(0o777)
+    killed(path, WRITE_FILE)
+    (lock,) = Path().glob(".pwcflow-*.lock")
+    lock.chmod(0o444)
+    before = names_in(here)
+    with as_nobody(), pytest.raises(OutputError) as caught, replacing_alone(path):
+        pass
+    assert str(caught.value) == (
+        f"cannot write a.pt: there is no permission to open its lock {lock}, which a process of "
+        "another user holds or left when it was killed; remove that file if none writes there, or "
+        "choose another output"
+    )
+    assert names_in(here) == before
+    with as_nobody():
+        lock.unlink()
+        with replacing_alone(path) as temporary:
+            temporary.write_bytes(b"whole")
+    assert names_in(here) == ["a.pt"]
+    here.chmod(0o555)
+    denied = pytest.raises(OutputError, match=r"^cannot write a.pt: permission denied; choose")
+    with as_nobody(), denied, replacing_alone(path):
+        pass
+    here.chmod(0o700)

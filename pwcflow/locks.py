@@ -45,15 +45,15 @@ def locked_folder(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def replacing_alone(path: Path) -> Iterator[Path]:
-    """Yield a temporary sibling as `replacing` does, while no other process does so for `path`.
+def locked_file(path: Path) -> Iterator[str]:
+    """Hold a file for this process alone; what killed processes left of it is removed.
 
-    For what takes long to write, or is large: what killed processes have left of it is removed.
-    Where the file system has no locks nothing is removed, as nobody knows then who is alive; a
-    warning says so, once for each folder.
+    Yield the `mark` for `replacing`, by which the next process finds what this one leaves if it is
+    killed. Where the file system has no locks the mark is empty and nothing is removed, as nobody
+    knows then who is alive; a warning says so, once for each folder.
 
     Raises:
-        InUseError: another process writes `path`, or this one does already.
+        InUseError: another process holds `path`, or this one does already.
         OutputError: as in `replacing`.
     """
     target = target_of(path)
@@ -62,12 +62,25 @@ def replacing_alone(path: Path) -> Iterator[Path]:
     with _held(lock, path, partial(target_of, path)) as is_alone:
         if is_alone:
             _remove_marked(lock)
-        with replacing(path, mark=f"{mark}-" if is_alone else "") as temporary:
-            yield temporary
+        yield f"{mark}-" if is_alone else ""
+
+
+@contextmanager
+def replacing_alone(path: Path) -> Iterator[Path]:
+    """Yield a temporary sibling as `replacing` does, while `locked_file` holds `path`.
+
+    For what takes long to write, or is large.
+
+    Raises:
+        InUseError: another process writes `path`, or this one does already.
+        OutputError: as in `replacing`.
+    """
+    with locked_file(path) as mark, replacing(path, mark=mark) as temporary:
+        yield temporary
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what killed processes left in a folder of files that `replacing_alone` was to write.
+    """Remove what killed processes left in a folder of files that `locked_file` held.
 
     What living processes write stays. Where the file system has no locks, only the locks go.
     """

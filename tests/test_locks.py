@@ -128,6 +128,20 @@ def test_what_a_living_process_writes_stays(tmp_path):
     assert names_in(tmp_path) == ["flow.mp4", "other.mp4"]
 
 
+@pytest.mark.parametrize("suffix", [".mp4", ".gif"])
+def test_a_run_whose_colour_video_another_one_writes_does_not_begin(tmp_path, estimator, suffix):
+    source, viz = frames_folder(tmp_path / "frames", [1, 2]), tmp_path / f"v{suffix}"
+    refused = pytest.raises(InUseError, match=rf"v\{suffix} is being written by another process")
+    with writing(viz, WRITE_VIDEO) as process:
+        with refused:
+            run(estimator, source, tmp_path / "b", viz=viz)
+        process.communicate("")
+    assert estimator.loads == 0
+    assert names_in(tmp_path) == ["frames", viz.name]
+    assert run(estimator, source, tmp_path / "b", viz=viz)["outcome"] == "done"
+    assert names_in(tmp_path) == ["b", "frames", viz.name]
+
+
 def test_a_link_stands_for_its_file(tmp_path):
     (tmp_path / "real").mkdir()
     link = tmp_path / "link.mp4"

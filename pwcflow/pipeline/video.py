@@ -63,7 +63,7 @@ def estimate_video(
         VideoError: the video has fewer than two frames, or a frame or its flow is unusable; what
             came before is kept.
         OutputError: an output cannot be written, or holds flows of something else.
-        InUseError: another process writes into the folder.
+        InUseError: another process writes into the folder, or the colour video.
         KeyboardInterrupt: of an interruption; what was finished is kept, and its text says so.
     """
     _check_outputs(outputs, video)

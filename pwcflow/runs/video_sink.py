@@ -88,7 +88,7 @@ class VideoSink(AbstractContextManager["VideoSink"]):
             self._behind.written = kept
 
     def __enter__(self) -> "VideoSink":
-        """Prepare the colour video; to be entered before there are threads."""
+        """Hold the colour video and prepare it; to be entered before there are threads."""
         if self._video:
             self._finish.enter_context(self._video)
         self._finish.enter_context(self._behind)

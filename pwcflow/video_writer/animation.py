@@ -112,7 +112,7 @@ class ColorAnimationWriter(ColorWriter):
                 f"cannot write {self.path}: OpenCV lost some of its {len(frames)} frames; choose "
                 "a video such as .mp4"
             )
-        with replacing(self.path) as temporary:
+        with replacing(self.path, mark=self._mark) as temporary:
             temporary.write_bytes(data)
 
     def discard(self) -> None:

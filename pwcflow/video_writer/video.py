@@ -9,8 +9,8 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from pwcflow.atomic_file import replacing
 from pwcflow.errors import OutputError, VideoError
-from pwcflow.locks import replacing_alone
 from pwcflow.opencv_log import quiet_codecs, quiet_encoding, settled_environment
 from pwcflow.video import HIGHEST_FPS, count_frames, opencv_name
 from pwcflow.video_writer.animation import ANIMATION_SUFFIXES, ColorAnimationWriter, shows
@@ -102,7 +102,8 @@ class ColorVideoWriter(ColorWriter):
         self._settled = ExitStack()
 
     def __enter__(self) -> "ColorVideoWriter":
-        """Prepare for frames that come from another thread than this one."""
+        """Hold `path`, and prepare for frames that come from another thread than this one."""
+        super().__enter__()
         self._settled.enter_context(settled_environment())
         return self
 
@@ -171,7 +172,7 @@ class ColorVideoWriter(ColorWriter):
 
     def _opened(self, width: int, height: int) -> cv2.VideoWriter:
         with ExitStack() as stack:
-            self._temporary = stack.enter_context(replacing_alone(self.path))
+            self._temporary = stack.enter_context(replacing(self.path, mark=self._mark))
             name = opencv_name(self._temporary, f"cannot write {self.path}", OutputError)
             self._temporary.write_bytes(bytes(8))  # OpenCV does not tell why it cannot write
             for codec in self._codecs:

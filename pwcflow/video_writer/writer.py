@@ -1,7 +1,7 @@
 """What colour videos and animations have in common: frames go in one by one, a whole file comes."""
 
 from abc import ABC, abstractmethod
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from types import TracebackType
 
@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pwcflow.errors import OutputError, VideoError
+from pwcflow.locks import locked_file
 
 _LOWEST_FPS = 0.1  # below, FFmpeg's encoders abort the process: an assertion about a bit rate of 0
 _PARTIAL_RESULT_IS_KEPT = (VideoError, KeyboardInterrupt)
@@ -17,10 +18,10 @@ _PARTIAL_RESULT_IS_KEPT = (VideoError, KeyboardInterrupt)
 class ColorWriter(AbstractContextManager["ColorWriter"], ABC):
     """Writes RGB images as the frames of one file that appears whole on `path`, or not at all.
 
-    A context manager. Leaving it finishes the file, looks whether every frame is in it, and only
-    then puts it in place of whatever `path` was. That also happens on `VideoError` and
-    KeyboardInterrupt, so that what was computed before a damaged frame is kept; any other
-    exception leaves `path` as it was. Without a frame, nothing is written.
+    A context manager. Inside, no other process writes `path`. Leaving it finishes the file, looks
+    whether every frame is in it, and only then puts it in place of whatever `path` was. That also
+    happens on `VideoError` and KeyboardInterrupt, so that what was computed before a damaged frame
+    is kept; any other exception leaves `path` as it was. Without a frame, nothing is written.
 
     Attributes:
         path: the file.
@@ -43,6 +44,18 @@ class ColorWriter(AbstractContextManager["ColorWriter"], ABC):
         self.fps = fps
         self.frames_written = 0
         self._shape: tuple[int, ...] = ()
+        self._mark = ""  # of the temporary file
+        self._lock = ExitStack()
+
+    def __enter__(self) -> "ColorWriter":
+        """Keep other processes from `path`, before anything is computed for it.
+
+        Raises:
+            InUseError: another process writes it.
+            OutputError: its folder is missing, or it is a folder or a device.
+        """
+        self._mark = self._lock.enter_context(locked_file(self.path))
+        return self
 
     def __exit__(
         self,
@@ -51,10 +64,11 @@ class ColorWriter(AbstractContextManager["ColorWriter"], ABC):
         traceback: TracebackType | None,
     ) -> None:
         """Finish the file, or drop it when an exception says that it is of no use."""
-        if error is None or isinstance(error, _PARTIAL_RESULT_IS_KEPT):
-            self.close()
-        else:
-            self.discard()
+        with self._lock:
+            if error is None or isinstance(error, _PARTIAL_RESULT_IS_KEPT):
+                self.close()
+            else:
+                self.discard()
 
     def check_size(self, height: int, width: int, frames: int | None) -> None:
         """Raise `OutputError` if so many frames of this size cannot be written; None: unknown."""

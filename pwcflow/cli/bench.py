@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from pwcflow.cli.console import friendly_errors, import_torch, tell
+from pwcflow.cli.console import friendly_errors, import_torch, tell_lines
 from pwcflow.cli.options import (
     DeviceOption,
     JsonOption,
@@ -101,6 +101,4 @@ def bench(
             repeats=repeats,
         )
         result = run_bench(settings, quiet=quiet)
-        summary = summary_of(result)
-        for line in [""] if as_json else lines_of(result):
-            tell(line, summary, quiet=quiet, as_json=as_json)
+        tell_lines(lines_of(result), summary_of(result), quiet=quiet, as_json=as_json)

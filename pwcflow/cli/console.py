@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -67,6 +67,14 @@ def tell(sentence: str, summary: dict[str, Any], *, quiet: bool, as_json: bool) 
         _print(json.dumps(summary))
     elif not quiet:
         _print(sentence)
+
+
+def tell_lines(
+    lines: Iterable[str], summary: dict[str, Any], *, quiet: bool, as_json: bool
+) -> None:
+    """Print as `tell` does, with several lines in place of a sentence."""
+    for line in [""] if as_json else lines:
+        tell(line, summary, quiet=quiet, as_json=as_json)
 
 
 def fail_for(reasons: Sequence[str]) -> None:

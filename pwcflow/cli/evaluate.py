@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pwcflow.cli.console import friendly_errors, tell
+from pwcflow.cli.console import friendly_errors, tell_lines
 from pwcflow.cli.loading import estimator_loader
 from pwcflow.cli.options import (
     DeviceOption,
@@ -15,6 +15,7 @@ from pwcflow.cli.options import (
     PrecisionOption,
     QuietOption,
     WeightsOption,
+    kind_and_folder,
 )
 from pwcflow.counted import counted
 
@@ -57,15 +58,13 @@ def evaluate(
             [_source(text, KINDS) for text in sources],
             progress=not quiet,
         )
-        for line in [""] if as_json else _lines(summary["scores"]):
-            tell(line, summary, quiet=quiet, as_json=as_json)
+        tell_lines(_lines(summary["scores"]), summary, quiet=quiet, as_json=as_json)
 
 
 def _source(text: str, kinds: tuple[str, ...]) -> tuple[str, Path]:
     """Return the kind and the place of a SOURCE."""
-    kind, _, place = text.partition(":")
-    if kind in kinds and place:
-        return kind, Path(place)
+    if named := kind_and_folder(text, kinds):
+        return named
     if text.lower().endswith(".csv"):
         return "manifest", Path(text)
     raise typer.BadParameter(

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -40,6 +41,12 @@ def height_by_width(text: str, example: str) -> tuple[int, int]:
     if not match:
         raise typer.BadParameter(f"must be such as {example}: {text}", param_hint="'--size'")
     return int(match[1]), int(match[2])
+
+
+def kind_and_folder(text: str, kinds: tuple[str, ...]) -> tuple[str, Path] | None:
+    """Return both of KIND:FOLDER, KIND being one of `kinds`; None of anything else."""
+    kind, _, folder = text.partition(":")
+    return (kind, Path(folder)) if kind in kinds and folder else None
 
 
 _PRECISIONS = ("fp32", "fp16", "bf16", "auto")

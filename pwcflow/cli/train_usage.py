@@ -5,6 +5,8 @@ from typing import Any
 
 import typer
 
+from pwcflow.cli.options import kind_and_folder
+
 STAGES_DECIDE = {
     *("data", "size", "motion", "steps", "lr", "warm_up", "optimizer", "robust"),
     *("init", "keep", "keep_of"),
@@ -39,12 +41,12 @@ def _is_given(context: typer.Context, name: str) -> bool:
 
 def dataset(text: str, kinds: tuple[str, ...]) -> tuple[str, Path]:
     """Return the kind and the folder of --data."""
-    kind, colon, folder = text.partition(":")
-    if kind not in kinds or not colon or not folder:
+    named = kind_and_folder(text, kinds)
+    if named is None:
         raise typer.BadParameter(
             f"must be KIND:FOLDER, KIND one of {', '.join(kinds)}: {text}", param_hint="'--data'"
         )
-    return kind, Path(folder)
+    return named
 
 
 def recipe_name(name: str | None) -> str | None:

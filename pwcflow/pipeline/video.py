@@ -19,7 +19,7 @@ from pwcflow.progress import progress_bar
 from pwcflow.runs.earlier import EarlierRun, find_earlier_run
 from pwcflow.runs.flow_files import flow_file
 from pwcflow.runs.frames_at_hand import FramesAtHand
-from pwcflow.runs.provenance import Maker, Record
+from pwcflow.runs.provenance import Maker, Record, recorded_network_scale
 from pwcflow.runs.video_outputs import VideoOutputs
 from pwcflow.runs.video_sink import VideoSink
 from pwcflow.video import FrameSource, open_frames
@@ -206,5 +206,5 @@ def _summary_of(record: Record, *, shows: bool) -> Summary:
         "weights_sha256": weights.get("sha256"),
         "device": record.get("device"),
         "precision": record.get("precision"),
-        "network_scale": record.get("network_scale", 1.0),
+        "network_scale": recorded_network_scale(record),
     }

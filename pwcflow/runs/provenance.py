@@ -134,6 +134,12 @@ def recorded_suffix(record: Record | None) -> str:
     return suffix if suffix in FLOW_SUFFIXES else DEFAULT_SUFFIX
 
 
+def recorded_network_scale(record: Record) -> float:
+    """Return that at which the flows of a record were found: 1 before there was a choice."""
+    scale: float = record.get("network_scale", 1.0)
+    return scale
+
+
 ReadRecord: TypeAlias = Callable[[Path], Record | None]
 """`read_record`, or what `remembering_record` returns."""
 
@@ -198,7 +204,7 @@ def difference(record: Record, video: Record, maker: Maker | None) -> str | None
         )
     if record.get("precision") != maker.precision:
         return f"in {record.get('precision')}, now {maker.precision}"
-    scale = record.get("network_scale", 1.0)  # what it was before there was a choice
+    scale = recorded_network_scale(record)
     if scale != maker.network_scale:
         return f"at the network scale {scale:.12g}, now {maker.network_scale:.12g}"
     return None

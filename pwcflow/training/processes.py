@@ -86,15 +86,18 @@ def _work_as_one_of_several(
     results: "mp.SimpleQueue[Result | PwcFlowError]",
 ) -> None:
     torch.set_num_threads(max(1, torch.get_num_threads() // count))
-    try:
-        with joined_by_port(device, rank, count, port) as ranks:
-            try:
-                result = work(ranks)
-            except PwcFlowError as error:
-                results.put(error)  # before the group is left, at which the others fail
-                sys.exit(1)  # then the others, which may be waiting for this one, are ended
-    except PwcFlowError as error:  # of joining the group
-        results.put(error)
-        sys.exit(1)
+    # An error of the work is told before the group is left, at which the others fail.
+    with _telling(results), joined_by_port(device, rank, count, port) as ranks, _telling(results):
+        result = work(ranks)
     if rank == 0:
         results.put(result)
+
+
+@contextmanager
+def _telling(results: "mp.SimpleQueue[Result | PwcFlowError]") -> Iterator[None]:
+    """Hand an error on and end the process: the others, which may wait for it, are ended then."""
+    try:
+        yield
+    except PwcFlowError as error:
+        results.put(error)
+        sys.exit(1)

@@ -93,6 +93,30 @@ def test_a_translated_object_before_a_still_background_has_the_flow_worked_out_b
     assert visible[32, 61] == 1
 
 
+def test_a_skeleton_is_solid_along_its_struts_as_wide_as_they_are(textures):
+    scenes = scenes_of(textures, 1)
+    layers = scenes.layers
+    layers["motion"], layers["waves"] = np.eye(3, dtype=np.float32).reshape(9), 0
+    layers["radius"][:, 1:] = 0
+    chair = layers[0, 1]
+    chair["shape"], chair["radius"], chair["softness"] = SHAPES.index("skeleton"), 20, 0.5
+    chair["pose"] = 0.5, 0.5, 1, 0  # its origin is the pixel (48, 32)
+    chair["motion"][2] = 1  # whatever shows it moves by 1 px
+    chair["struts"] = 0
+    chair["struts"][0] = -0.5, 0, 0.5, 0, 0.16  # seat: x from 38 to 58, half 3.2 px high
+    chair["struts"][1] = 0.4, 0, 0.4, 1, 0.075  # a leg at x = 56 down to y = 52, half 1.5 px wide
+    chair["struts"][2] = -0.4, 0, -0.4, 1, 0.0  # no leg
+    flow = compose(scenes, textures, 64, 96).flow[0, 0].round()
+    expected = torch.zeros(64, 96)
+    y, x = torch.meshgrid(torch.arange(64), torch.arange(96), indexing="ij")
+    x = x + 1  # in frame 2
+    beyond = (x - x.clamp(38, 58)).square() + (y - 32).square()
+    expected[beyond < 3.2**2] = 1
+    beyond = (x - 56).square() + (y - y.clamp(32, 52)).square()
+    expected[beyond < 1.5**2] = 1
+    torch.testing.assert_close(flow, expected, rtol=0, atol=0)
+
+
 def test_a_scene_larger_than_its_photograph_mirrors_it_at_the_edges(textures):
     scenes = scenes_of(textures, 1)
     layers = scenes.layers

@@ -11,6 +11,7 @@ from pwcflow.training.motions import moved
 from pwcflow.training.objects import place_objects
 from pwcflow.training.sampling import sample_scenes
 from pwcflow.training.scene import HARMONICS, SHAPES, SURFACES, SceneSettings
+from pwcflow.training.struts import random_struts
 
 SETTINGS = SceneSettings()
 CORNERS = np.array([(x, y) for x in (-256, 256) for y in (-192, 192)], float)
@@ -232,6 +233,41 @@ def test_objects_are_cut_outs_in_the_share_asked_for_and_never_without_any():
         objects = sample_scenes(rng, 500, 5, sprites, (640, 896), settings).layers[:, 1:]
         cut_out = objects["shape"] == SHAPES.index("sprite")
         assert cut_out.mean() == pytest.approx(share, abs=0.02)
+
+
+def test_others_are_skeletons_in_the_share_asked_for():
+    settings = dataclasses.replace(SETTINGS, attached=0.0, cut_outs=0.4, skeletons=0.5)
+    rng = np.random.default_rng(0)
+    objects = sample_scenes(rng, 500, 5, 7, (640, 896), settings).layers[:, 1:]
+    skeleton = objects["shape"] == SHAPES.index("skeleton")
+    assert skeleton.mean() == pytest.approx(0.6 * 0.5, abs=0.02)
+    upright = objects["pose"][skeleton][:, 2] > np.cos(0.6)  # three standard deviations of 0.2
+    assert upright.mean() == pytest.approx(0.6 + 0.4 * 0.6 / np.pi, abs=0.03)
+
+
+def test_legs_begin_on_the_seat_and_rungs_end_on_legs_that_are_there():
+    radius = np.full((200, 3), 30.0)
+    struts = random_struts(np.random.default_rng(0), radius).reshape(-1, 8, 5)
+    seat, back, legs, rungs = struts[:, 0], struts[:, 1], struts[:, 2:6], struts[:, 6:]
+    assert (seat[:, [1, 3]] == 0).all()
+    assert (np.abs(back[:, 0]) == seat[:, 2]).all()
+    assert not back[:, 1].any()
+    assert (back[:, 3] < 0).all()
+    assert not legs[..., 1].any()
+    assert (legs[..., 3] > 0.3).all()
+    solid = legs[..., 4] > 0
+    assert solid.mean() == pytest.approx(0.85, abs=0.03)
+    assert (legs[..., 4][solid] >= 0.7 / 30).all()
+    on_legs = 0
+    for chair_rungs, chair_legs in zip(rungs, legs, strict=True):
+        standing = chair_legs[chair_legs[:, 4] > 0]
+        for rung in chair_rungs[chair_rungs[:, 4] > 0]:
+            for end in (rung[:2], rung[2:4]):
+                share = end[1] / standing[:, 3]
+                x = standing[:, 0] + share * (standing[:, 2] - standing[:, 0])
+                assert np.abs(x - end[0]).min() < 1e-9
+            on_legs += 1
+    assert on_legs > 300
 
 
 def test_objects_are_as_large_in_proportion_at_any_size():

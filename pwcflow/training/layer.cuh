@@ -25,6 +25,21 @@ __device__ __forceinline__ float2 in_object(const Layer& layer, float2 q) {
     return make_float2(layer.pose[2] * x + layer.pose[3] * y, layer.pose[2] * y - layer.pose[3] * x);
 }
 
+// How far X, in radii, is inside the nearest strut; below 0 outside all of them.
+__device__ float depth_in_struts(const Layer& layer, float x, float y) {
+    float depth = -INFINITY;
+    for (int i = 0; i < STRUTS; ++i) {
+        const float* strut = layer.struts[i];
+        if (strut[4] <= 0.0f) continue;
+        const float dx = strut[2] - strut[0], dy = strut[3] - strut[1];
+        const float rx = x - strut[0], ry = y - strut[1];
+        const float t = clamp((rx * dx + ry * dy) / fmaxf(dx * dx + dy * dy, 1e-6f), 0.0f, 1.0f);
+        const float ex = rx - t * dx, ey = ry - t * dy;
+        depth = fmaxf(depth, strut[4] - sqrtf(ex * ex + ey * ey));
+    }
+    return depth;
+}
+
 struct Sample {
     float3 colour;
     float alpha;
@@ -34,8 +49,11 @@ struct Sample {
 __device__ float alpha_at(const Textures& textures, const Layer& layer, float2 X) {
     if (layer.shape == EVERYWHERE) return 1.0f;
     if (layer.shape == CUT_OUT) return sprite_at(textures, layer, X).w;
-    const float u = X.x / layer.radius * layer.aspect, v = X.y / (layer.radius * layer.aspect);
     const float hardness = 2.0f * layer.radius / layer.softness;
+    if (layer.shape == SKELETON) {
+        return sigmoid(hardness * depth_in_struts(layer, X.x / layer.radius, X.y / layer.radius));
+    }
+    const float u = X.x / layer.radius * layer.aspect, v = X.y / (layer.radius * layer.aspect);
     if (layer.shape == BLOB || layer.shape == RING) {
         const float rho = sqrtf(fmaxf(u * u + v * v, 1e-6f)), angle = atan2f(v, u);
         float outline = 1.0f;

@@ -8,6 +8,7 @@ from pwcflow.training.camera import Cameras, depths_inverse
 from pwcflow.training.motions import about, affine, random_motions, random_waves
 from pwcflow.training.randomness import Rng, happens, log_uniform
 from pwcflow.training.scene import HARMONICS, SHAPES, SURFACES, Array, SceneSettings
+from pwcflow.training.struts import random_struts
 from pwcflow.training.tints import random_tints
 
 
@@ -84,15 +85,20 @@ def shape_objects(
         s: what scenes are like.
     """
     count = layers.shape
+    skeleton = happens(rng, s.skeletons, count)
     turn = rng.random(count) * 2 * np.pi
+    stands = skeleton & happens(rng, 0.6, count)
+    turn = np.where(stands, 0.2 * rng.normal(size=count), turn)
     layers["pose"] = np.stack(
         (places.centre[..., 0], places.centre[..., 1], np.cos(turn), np.sin(turn)), -1
     )
-    layers["shape"] = rng.integers(1, SHAPES.index("sprite"), count)
+    layers["shape"] = rng.integers(1, SHAPES.index("skeleton"), count)
+    layers["shape"][skeleton] = SHAPES.index("skeleton")
     if sprites:
         layers["shape"][happens(rng, s.cut_outs, count)] = SHAPES.index("sprite")
     layers["radius"] = places.radius
     layers["aspect"] = places.aspect
+    layers["struts"] = random_struts(rng, places.radius)
     layers["softness"] = np.where(
         happens(rng, 0.85, count),
         log_uniform(rng, 0.6, 1.2, count),
@@ -105,7 +111,9 @@ def shape_objects(
     layers["inner"] = 0.35 + 0.5 * rng.random(count)
     layers["bars"] = 1 + 5 * rng.random(count)
     layers["duty"] = 0.15 + 0.6 * rng.random(count)
-    scale = log_uniform(rng, 0.5, 1.2, count)
+    # A small piece of a photograph, magnified, is a smooth surface, as furniture and cars have it.
+    smooth = rng.random(count) < np.where(skeleton, 0.5, 0.2)
+    scale = np.where(smooth, log_uniform(rng, 0.03, 0.3, count), log_uniform(rng, 0.5, 1.2, count))
     offset = (rng.random((*count, 2)) - 0.5) * (0.8 * photo_size[1], 0.8 * photo_size[0])
     layers["texture"] = affine(offset, rng.random(count) * 2 * np.pi, scale, scale)
     if sprites:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pwcflow.training.codec_reference import compress
 from pwcflow.training.pattern_reference import hashed, lattice, pattern
-from pwcflow.training.scene import HARMONICS, SHAPES, SURFACES, WAVES, Array, Scenes
+from pwcflow.training.scene import HARMONICS, SHAPES, STRUTS, SURFACES, WAVES, Array, Scenes
 
 SEEN_THROUGH = 0.002
 BLUR_TAPS = 7
@@ -173,6 +173,7 @@ def _alpha(textures: Textures, layer: _Fields, at: Tensor) -> Tensor:
         "ring": lambda: _ring(layer, u, v, hardness),
         "superellipse": lambda: _superellipse(layer, u, v, hardness),
         "bars": lambda: _bars(layer, u, v, hardness),
+        "skeleton": lambda: _skeleton(layer, x / radius, y / radius, hardness),
         "sprite": lambda: _sprite(textures, layer, at)[..., 3],
     }
     alpha = torch.zeros_like(u)
@@ -220,6 +221,18 @@ def _bars(layer: _Fields, u: Tensor, v: Tensor, hardness: Tensor) -> Tensor:
     phase = u * bars - torch.floor(u * bars) - 0.5
     stripe = torch.sigmoid((0.5 * layer.duty - phase.abs()) * hardness / bars)
     return _superellipse(layer, u, v, hardness) * stripe
+
+
+def _skeleton(layer: _Fields, x: Tensor, y: Tensor, hardness: Tensor) -> Tensor:
+    depth = torch.full_like(x, -math.inf)
+    for i in range(STRUTS):
+        x0, y0, x1, y1, half_width = layer.struts[..., i, :].unbind(-1)
+        dx, dy = x1 - x0, y1 - y0
+        rx, ry = x - x0, y - y0
+        t = ((rx * dx + ry * dy) / (dx * dx + dy * dy).clamp_min(1e-6)).clamp(0, 1)
+        here = half_width - torch.sqrt((rx - t * dx) ** 2 + (ry - t * dy) ** 2)
+        depth = torch.where(half_width > 0, torch.maximum(depth, here), depth)
+    return torch.sigmoid(depth * hardness)
 
 
 def _photo(textures: Textures, layer: _Fields, t: Tensor) -> Tensor:

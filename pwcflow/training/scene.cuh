@@ -5,8 +5,9 @@
 
 constexpr int WAVES = 4;
 constexpr int HARMONICS = 6;
+constexpr int STRUTS = 8;
 
-enum Shape { EVERYWHERE, BLOB, SUPERELLIPSE, RING, BARS, CUT_OUT };
+enum Shape { EVERYWHERE, BLOB, SUPERELLIPSE, RING, BARS, SKELETON, CUT_OUT };
 enum Surface { PHOTO, SPRITE, TILES, GRADIENT, STRIPES, CHECKS, NOISE, PARTICLES, CELLS, TEXT };
 
 // As LAYER in scene.py.
@@ -18,6 +19,7 @@ struct Layer {
     float radius, aspect, softness;
     float amplitudes[HARMONICS], phases[HARMONICS];
     float exponent, inner, bars, duty;
+    float struts[STRUTS][5];
     int surface, photo, sprite;
     float texture[6];
     float colours[2][3];
@@ -25,7 +27,7 @@ struct Layer {
     unsigned seed;
     float tint[3][3];
 };
-static_assert(sizeof(Layer) == 316, "LAYER in scene.py has 79 words");
+static_assert(sizeof(Layer) == 476, "LAYER in scene.py has 119 words");
 
 // As OPTICS in scene.py.
 struct Optics {

@@ -20,6 +20,7 @@ Array = npt.NDArray[Any]
 
 WAVES = 4
 HARMONICS = 6
+STRUTS = 8
 
 # The order and the sizes are those of `struct Layer` in scene.cuh: four bytes each, no gaps.
 LAYER = np.dtype(
@@ -37,6 +38,7 @@ LAYER = np.dtype(
         ("inner", "f4"),  # inner over outer radius of a ring
         ("bars", "f4"),  # bars per radius
         ("duty", "f4"),  # share of a bar that is solid
+        ("struts", "f4", (STRUTS, 5)),  # of a skeleton: x, y of both ends, half the width; radii
         ("surface", "i4"),  # one of SURFACES
         ("photo", "i4"),
         ("sprite", "i4"),
@@ -47,7 +49,7 @@ LAYER = np.dtype(
         ("tint", "f4", (3, 3)),  # colour seen = tint @ (R, G, B), within 0..1
     ]
 )
-SHAPES = ("everywhere", "blob", "superellipse", "ring", "bars", "sprite")
+SHAPES = ("everywhere", "blob", "superellipse", "ring", "bars", "skeleton", "sprite")
 SURFACES = (
     *("photo", "sprite", "tiles"),  # tiles repeat a piece of a photograph
     *("gradient", "stripes", "checks", "noise", "particles", "cells", "text"),
@@ -96,8 +98,10 @@ class SceneSettings:
     procedural_background: float = 0.08
     """Share of backgrounds, likewise: fewer, since a pattern that repeats all over an image fits
     itself at many motions, which is much of the error and little to learn."""
-    cut_outs: float = 0.4
+    cut_outs: float = 0.3
     """Share of objects that have the outline of a cut-out, where there are any."""
+    skeletons: float = 0.35
+    """Share of the objects that are no cut-outs which have a body and thin legs."""
     solid: float = 0.5
     """Share of scenes whose layers are planes at depths, seen by a camera that moves in space."""
     attached: float = 0.35

@@ -27,7 +27,7 @@ __device__ __forceinline__ float2 in_object(const Layer& layer, float2 q) {
 
 // How far X, in radii, is inside the nearest strut; below 0 outside all of them.
 __device__ float depth_in_struts(const Layer& layer, float x, float y) {
-    float depth = -INFINITY;
+    float depth = -1e9f;
     for (int i = 0; i < STRUTS; ++i) {
         const float* strut = layer.struts[i];
         if (strut[4] <= 0.0f) continue;

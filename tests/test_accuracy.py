@@ -13,18 +13,18 @@ from pwcflow.evaluation import end_point_error
 # Mean end-point error in pixels over each data set's pairs, as recorded when the shipped weights
 # were trained; see pwcflow/weights/default.md.
 RECORDED = {
-    "middlebury": 0.3374,
-    "sintel_clean": 3.3904,
-    "sintel_final": 2.6166,
-    "kitti2012": 0.5871,
-    "flyingchairs": 2.1045,
+    "middlebury": 0.3353,
+    "sintel_clean": 3.1636,
+    "sintel_final": 2.4764,
+    "kitti2012": 0.5870,
+    "flyingchairs": 2.0228,
 }
 
 # How far float32 on the CPU itself is from float64 by the default weights, in pixels at most, in
 # pairs where that is more than 1.1e-3. The warp drops what has less than 0.999 of its weight inside
 # the image: where a coarse pixel is that close to the edge, a rounding tells whether it is dropped,
 # and what it is part of moves a little.
-UNSTABLE = {"sintel_final/ambush_unid_0003": 2.0e-2, "sintel_clean/market_5_0002": 1.3e-3}
+UNSTABLE = {"sintel_final/ambush_unid_0003": 1.2e-2, "sintel_clean/market_5_0002": 4.7e-3}
 
 
 @pytest.fixture(scope="module")

@@ -27,9 +27,7 @@ SMALL = {"height": 64, "width": 64, "typical_motion": 3.0}
 STAGES = (
     Stage(share=0.2, peak_lr=1e-3, **SMALL),
     Stage(share=0.6, peak_lr=2e-4, q=0.5, warm_share=0.5, **SMALL),
-    Stage(
-        share=0.2, peak_lr=1e-3, optimizer="adamw", keep=0.25, keep_of=1, **SMALL | {"width": 128}
-    ),
+    Stage(share=0.2, peak_lr=1e-3, optimizer="adamw", keep=0.25, **SMALL | {"width": 128}),
 )
 NO_IMAGES = {"photos": [], "sprites": [], "holdout": []}
 
@@ -60,9 +58,8 @@ def copy_run(source, target):
 
 def test_the_stages_fill_the_time_and_the_first_begins_from_nothing():
     assert sum(stage.share for stage in DEFAULT) == pytest.approx(1)
-    assert [stage.q for stage in DEFAULT] == [None, 0.5, 0.5, 0.5, 0.5]
-    kept = {number: (s.keep, s.keep_of) for number, s in enumerate(DEFAULT, 1) if s.keep}
-    assert kept == {3: (0.2, None), 5: (0.25, 3)}
+    assert [stage.q for stage in DEFAULT] == [None, 0.5, 0.5, 0.5, 0.5, 0.5]
+    assert {number: s.keep for number, s in enumerate(DEFAULT, 1) if s.keep} == {3: 0.2, 6: 0.58}
     assert RECIPES == {"default": DEFAULT}
 
 
@@ -78,7 +75,7 @@ def test_each_stage_is_a_run_of_its_share_from_the_weights_before(whole):
             str(output / "2/weights.safetensors"),
         ],
         "keep": [0, 0, 0.25],
-        "keep_of": [None, None, str(output / "1/weights.safetensors")],
+        "keep_of": [None, None, None],
         "width": [64, 64, 128],
         "peak_lr": [1e-3, 2e-4, 1e-3],
         "q": [None, 0.5, None],
@@ -99,7 +96,7 @@ def test_the_last_weights_are_those_of_the_recipe(whole):
     written = output / "weights.safetensors"
     assert written.read_bytes() == (output / "3/weights.safetensors").read_bytes()
     initial, trained = (
-        load_weights(output / path).state for path in ("1/weights.safetensors", "3/checkpoint.pt")
+        load_weights(output / path).state for path in ("2/weights.safetensors", "3/checkpoint.pt")
     )
     assert_between(load_weights(written).state, initial, trained, 0.25)
     assert not torch.equal(initial["context.0.weight"], trained["context.0.weight"])

@@ -41,9 +41,7 @@ class Stage:
     q: float | None = None
     warm_share: float = 0.05
     keep: float = 0.0
-    """Share of an earlier stage's weights in those that come out."""
-    keep_of: int | None = None
-    """The number of that stage, from 1; None for the one before."""
+    """Share of the weights of the stage before in those that come out."""
 
     def scenes(self, *, photographs: bool) -> SceneSettings:
         """Return what is rendered, with `photographs` or without."""
@@ -53,20 +51,12 @@ class Stage:
 
 
 DEFAULT = (
-    Stage(share=0.27, height=384, width=512, typical_motion=13, peak_lr=6e-4),
-    Stage(share=0.22, height=384, width=512, typical_motion=13, peak_lr=6e-4, q=0.5),
-    Stage(share=0.22, height=384, width=640, typical_motion=15, peak_lr=6e-4, q=0.5, keep=0.2),
-    Stage(share=0.26, height=448, width=768, typical_motion=16, peak_lr=5e-4, q=0.5),
-    Stage(
-        share=0.03,
-        height=448,
-        width=1024,
-        typical_motion=20,
-        peak_lr=2e-4,
-        q=0.5,
-        keep=0.25,
-        keep_of=3,
-    ),
+    Stage(share=0.2, height=384, width=512, typical_motion=13, peak_lr=6e-4),
+    Stage(share=0.16, height=384, width=512, typical_motion=13, peak_lr=6e-4, q=0.5),
+    Stage(share=0.16, height=384, width=640, typical_motion=15, peak_lr=6e-4, q=0.5, keep=0.2),
+    Stage(share=0.18, height=448, width=768, typical_motion=16, peak_lr=5e-4, q=0.5),
+    Stage(share=0.02, height=448, width=1024, typical_motion=20, peak_lr=2e-4, q=0.5),
+    Stage(share=0.28, height=448, width=896, typical_motion=19, peak_lr=3e-4, q=0.5, keep=0.58),
 )
 """The first legs of the shipped weights had no robust loss either; see weights/RUNS.md."""
 
@@ -146,10 +136,7 @@ def run_recipe(
 def _run_of(settings: TrainSettings, stage: Stage, number: int) -> TrainSettings:
     """Return the settings of a stage: to begin with it, or to go on."""
     steps, minutes = settings.steps, settings.minutes
-
-    def weights_of(stage: int) -> Path:
-        return replace(settings, output=settings.output / str(stage)).weights_path
-
+    before = replace(settings, output=settings.output / str(number - 1))
     run = replace(
         settings,
         output=settings.output / str(number),
@@ -162,9 +149,8 @@ def _run_of(settings: TrainSettings, stage: Stage, number: int) -> TrainSettings
         warm_share=stage.warm_share,
         q=stage.q,
         seed=settings.seed + number,
-        init=weights_of(number - 1) if number > 1 else None,
+        init=before.weights_path if number > 1 else None,
         keep=stage.keep,
-        keep_of=None if stage.keep_of is None else weights_of(stage.keep_of),
     )
     begun = number == 1 or run.checkpoint_path.exists()  # without the first nothing is to go on
     return replace(run, resume=settings.resume and begun)

@@ -32,7 +32,7 @@ _ALL = (
         file_name="default.safetensors",
         trained_on="synthetic pairs rendered from freely licensed photographs",
         licence="MIT, like pwcflow: commercial use is allowed",
-        sha256="2753a9e7bcea52c9db6fe8ecebd85c362e1c1f9d3c7bd72a6a981d70da2881a3",
+        sha256="965ed0703ef733ffe40bff2cd6031da6773f30a0d35b59582ea814972df9918d",
     ),
     # The Caffe models of the paper's authors, converted. The first is their entry
     # in the Robust Vision Challenge, which learned from Sintel's training set.

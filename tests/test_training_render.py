@@ -296,6 +296,25 @@ def test_photographs_of_any_depth_become_8_bits(tmp_path):
     assert (photos[..., 3] == 255).all()
 
 
+def test_cut_outs_among_photographs_are_only_cut_outs(tmp_path):
+    hole = np.full((40, 60, 4), 200, np.uint8)
+    hole[..., 3] = 255
+    hole[:2, :, 3] = 0  # 2 of 40 rows: not more than a twentieth
+    cv2.imwrite(str(tmp_path / "frame.png"), hole)
+    hole[2, :, 3] = 0
+    cv2.imwrite(str(tmp_path / "cut.png"), hole)
+    cv2.imwrite(str(tmp_path / "deep.png"), hole.astype(np.uint16) * 257)
+    cv2.imwrite(str(tmp_path / "photo.jpg"), np.full((40, 60, 3), 90, np.uint8))
+    textures = load_textures([tmp_path], [tmp_path], photo_size=(40, 60), sprite_size=64)
+    # By name: frame.png, photo.jpg; those with 8 bits of alpha are cut-outs, all opaque or not.
+    assert textures.photos[:, 20, 30, 0].tolist() == [200, 90]
+    assert len(textures.sprites) == 2
+    for name in ("frame.png", "photo.jpg"):
+        (tmp_path / name).unlink()
+    with pytest.raises(ImageError, match=r"no photograph in .*, only cut-outs"):
+        load_textures([tmp_path], [])
+
+
 def test_a_folder_without_an_image_is_refused(tmp_path):
     (tmp_path / "2020").mkdir()
     cv2.imwrite(str(tmp_path / "2020" / "a.png"), np.zeros((6, 8, 3), np.uint8))

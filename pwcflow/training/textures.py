@@ -15,6 +15,8 @@ from pwcflow.training.render_reference import Textures
 
 PHOTO_HEIGHT, PHOTO_WIDTH = 640, 896
 SPRITE_SIZE = 256
+_SEEN_THROUGH = 0.05
+"""Share of an image that is transparent, from which on it is a cut-out and no photograph."""
 
 
 def load_textures(
@@ -28,6 +30,7 @@ def load_textures(
 
     Args:
         photos: folders of photographs; each is scaled to cover `photo_size` and cropped to it.
+            Cut-outs are passed over, so one folder may hold both.
         sprites: folders of PNG cut-outs with an alpha channel; each is fitted into a square.
             Images without alpha are passed over.
         photo_size: height and width.
@@ -37,9 +40,16 @@ def load_textures(
     scenes.
 
     Raises:
-        ImageError: a folder is missing or has no image in it, or an image cannot be read.
+        ImageError: a folder is missing or has no image in it, or none of `photos` is a photograph,
+            or an image cannot be read.
     """
-    photographs = [_photo(file, photo_size) for file in _images(photos)]
+    files = _images(photos)
+    photographs = [photo for file in files if (photo := _photo(file, photo_size)) is not None]
+    if files and not photographs:
+        raise ImageError(
+            f"there is no photograph in {files[0].parent}, only cut-outs, whose transparent parts "
+            f"have no colours; give a folder with photographs"
+        )
     if not photographs:
         photographs = [np.full((*photo_size, 4), 128, np.uint8)]
     cut_outs = [
@@ -67,8 +77,26 @@ def _images(folders: Iterable[Path]) -> list[Path]:
     return files
 
 
-def _photo(file: Path, size: tuple[int, int]) -> npt.NDArray[np.uint8]:
+def _is_cut_out(file: Path) -> bool:
+    if file.suffix.lower() in (".jpg", ".jpeg"):  # no need to decode it twice
+        return False
+    image = _stored(file)
+    if image is None or image.ndim != 3 or image.shape[2] != 4:
+        return False
+    largest = np.iinfo(image.dtype).max if np.issubdtype(image.dtype, np.integer) else 1
+    return bool((image[..., 3] < 0.5 * largest).mean() > _SEEN_THROUGH)
+
+
+def _stored(file: Path) -> npt.NDArray[Any] | None:
+    """Return the pixels of a file with its alpha; None if OpenCV cannot read it."""
+    image: npt.NDArray[Any] | None = cv2.imdecode(np.fromfile(file, np.uint8), cv2.IMREAD_UNCHANGED)
+    return image
+
+
+def _photo(file: Path, size: tuple[int, int]) -> npt.NDArray[np.uint8] | None:
     image: npt.NDArray[Any] = read_image(file)
+    if _is_cut_out(file):
+        return None
     if image.dtype == np.uint16:
         image = (image >> 8).astype(np.uint8)
     elif image.dtype == np.float32:
@@ -89,7 +117,7 @@ def _photo(file: Path, size: tuple[int, int]) -> npt.NDArray[np.uint8]:
 
 def _sprite(file: Path, size: int) -> npt.NDArray[np.uint8] | None:
     read_image(file)  # says what is wrong with a damaged one
-    image: npt.NDArray[Any] | None = cv2.imdecode(np.fromfile(file, np.uint8), cv2.IMREAD_UNCHANGED)
+    image = _stored(file)
     if image is None or image.ndim != 3 or image.shape[2] != 4 or image.dtype != np.uint8:
         return None
     # A pixel is left free on each side, so that sampling fades out at the outline.

@@ -21,7 +21,7 @@ RECORDED = {
 }
 
 # How far float32 on the CPU itself is from float64 by the default weights, in pixels at most, in
-# pairs where that is more than 1.1e-3. The warp drops what has less than 0.999 of its weight inside
+# pairs where that is more than 7e-4. The warp drops what has less than 0.999 of its weight inside
 # the image: where a coarse pixel is that close to the edge, a rounding tells whether it is dropped,
 # and what it is part of moves a little.
 UNSTABLE = {"sintel_final/ambush_unid_0003": 1.2e-2, "sintel_clean/market_5_0002": 4.7e-3}

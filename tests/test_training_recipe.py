@@ -59,6 +59,14 @@ def copy_run(source, target):
 def test_the_stages_fill_the_time_and_the_first_begins_from_nothing():
     assert sum(stage.share for stage in DEFAULT) == pytest.approx(1)
     assert [stage.q for stage in DEFAULT] == [None, 0.5, 0.5, 0.5, 0.5, 0.5]
+    # As E, F, H, I and L in weights/RUNS.md.
+    assert [(s.height, s.width, s.typical_motion, s.peak_lr) for s in DEFAULT[1:]] == [
+        (384, 512, 13, 6e-4),
+        (384, 640, 15, 6e-4),
+        (448, 768, 16, 5e-4),
+        (448, 1024, 20, 2e-4),
+        (448, 896, 19, 3e-4),
+    ]
     assert {number: s.keep for number, s in enumerate(DEFAULT, 1) if s.keep} == {3: 0.2, 6: 0.58}
     assert RECIPES == {"default": DEFAULT}
 
@@ -75,7 +83,6 @@ def test_each_stage_is_a_run_of_its_share_from_the_weights_before(whole):
             str(output / "2/weights.safetensors"),
         ],
         "keep": [0, 0, 0.25],
-        "keep_of": [None, None, None],
         "width": [64, 64, 128],
         "peak_lr": [1e-3, 2e-4, 1e-3],
         "q": [None, 0.5, None],

@@ -102,6 +102,16 @@ def test_nothing_moves_in_a_frozen_scene():
     assert not layers["waves"].any()
 
 
+def test_faint_scenes_move_less():
+    scenes = sample(6000, layers=1, solid=0.0)
+    length = np.linalg.norm(matrices(scenes.layers)[:, 0, :2, 2], axis=-1)
+    faint = scenes.optics["contrast"].max(-1) < 0.3
+    assert 0.04 < faint.mean() < 0.1
+    moves = length > 0
+    apart = np.log(length[moves & faint]).mean() - np.log(length[moves & ~faint]).mean()
+    assert apart == pytest.approx(np.log(0.3), abs=0.25)  # 400 scenes: a standard error of 0.09
+
+
 @pytest.fixture(scope="module")
 def attached():
     """300 parents, 300 children that may be limbs or patches on them, and which of them are."""
@@ -241,33 +251,41 @@ def test_others_are_skeletons_in_the_share_asked_for():
     objects = sample_scenes(rng, 500, 5, 7, (640, 896), settings).layers[:, 1:]
     skeleton = objects["shape"] == SHAPES.index("skeleton")
     assert skeleton.mean() == pytest.approx(0.6 * 0.5, abs=0.02)
-    upright = objects["pose"][skeleton][:, 2] > np.cos(0.6)  # three standard deviations of 0.2
-    assert upright.mean() == pytest.approx(0.6 + 0.4 * 0.6 / np.pi, abs=0.03)
+    upright = objects["pose"][..., 2] > np.cos(0.6)  # three standard deviations of 0.2
+    assert upright[skeleton].mean() == pytest.approx(0.6 + 0.4 * 0.6 / np.pi, abs=0.03)
+    assert upright[~skeleton].mean() == pytest.approx(0.6 / np.pi, abs=0.02)
+    magnified = np.linalg.norm(objects["texture"][..., [0, 3]], axis=-1) < 0.4
+    assert magnified[skeleton].mean() == pytest.approx(0.5, abs=0.03)
+    assert magnified[~skeleton].mean() == pytest.approx(0.2, abs=0.02)
 
 
 def test_legs_begin_on_the_seat_and_rungs_end_on_legs_that_are_there():
-    radius = np.full((200, 3), 30.0)
+    radius = np.full((400, 3), 30.0)
     struts = random_struts(np.random.default_rng(0), radius).reshape(-1, 8, 5)
+    assert struts[..., 4][struts[..., 4] > 0].min() == pytest.approx(0.7 / 30)
     seat, back, legs, rungs = struts[:, 0], struts[:, 1], struts[:, 2:6], struts[:, 6:]
     assert (seat[:, [1, 3]] == 0).all()
     assert (np.abs(back[:, 0]) == seat[:, 2]).all()
     assert not back[:, 1].any()
     assert (back[:, 3] < 0).all()
     assert not legs[..., 1].any()
-    assert (legs[..., 3] > 0.3).all()
+    assert (np.abs(legs[..., 0]) <= seat[:, None, 2]).all()
+    assert (legs[..., 3] > 0).all()
     solid = legs[..., 4] > 0
     assert solid.mean() == pytest.approx(0.85, abs=0.03)
-    assert (legs[..., 4][solid] >= 0.7 / 30).all()
-    on_legs = 0
     for chair_rungs, chair_legs in zip(rungs, legs, strict=True):
         standing = chair_legs[chair_legs[:, 4] > 0]
         for rung in chair_rungs[chair_rungs[:, 4] > 0]:
+            assert rung[4] == standing[0, 4]
+            ends = []
             for end in (rung[:2], rung[2:4]):
                 share = end[1] / standing[:, 3]
                 x = standing[:, 0] + share * (standing[:, 2] - standing[:, 0])
                 assert np.abs(x - end[0]).min() < 1e-9
-            on_legs += 1
-    assert on_legs > 300
+                ends.append(np.abs(x - end[0]).argmin())
+            assert ends[0] != ends[1]
+    there = (rungs[..., 4] > 0).mean()
+    assert there == pytest.approx(0.6 * 0.85**2, abs=0.03)  # and both of its legs are
 
 
 def test_objects_are_as_large_in_proportion_at_any_size():

@@ -64,7 +64,9 @@ def train(
     holdout: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="DIR", readable=False, help="Folder of images to validate on; repeatable."
+            metavar="DIR",
+            readable=False,
+            help="Folder of photographs and cut-outs to validate on; repeatable.",
         ),
     ] = None,
     data: Annotated[

@@ -25,7 +25,7 @@ __device__ __forceinline__ float2 in_object(const Layer& layer, float2 q) {
     return make_float2(layer.pose[2] * x + layer.pose[3] * y, layer.pose[2] * y - layer.pose[3] * x);
 }
 
-// How far X, in radii, is inside the nearest strut; below 0 outside all of them.
+// How deep (x, y), in radii, lies in the strut that it lies deepest in; below 0 outside all.
 __device__ float depth_in_struts(const Layer& layer, float x, float y) {
     float depth = -1e9f;
     for (int i = 0; i < STRUTS; ++i) {

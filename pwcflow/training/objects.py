@@ -85,17 +85,16 @@ def shape_objects(
         s: what scenes are like.
     """
     count = layers.shape
-    skeleton = happens(rng, s.skeletons, count)
-    turn = rng.random(count) * 2 * np.pi
-    stands = skeleton & happens(rng, 0.6, count)
-    turn = np.where(stands, 0.2 * rng.normal(size=count), turn)
+    layers["shape"] = rng.integers(1, SHAPES.index("skeleton"), count)
+    layers["shape"][happens(rng, s.skeletons, count)] = SHAPES.index("skeleton")
+    if sprites:
+        layers["shape"][happens(rng, s.cut_outs, count)] = SHAPES.index("sprite")
+    skeleton = layers["shape"] == SHAPES.index("skeleton")
+    upright = skeleton & happens(rng, 0.6, count)  # as furniture and people mostly are
+    turn = np.where(upright, 0.2 * rng.normal(size=count), rng.random(count) * 2 * np.pi)
     layers["pose"] = np.stack(
         (places.centre[..., 0], places.centre[..., 1], np.cos(turn), np.sin(turn)), -1
     )
-    layers["shape"] = rng.integers(1, SHAPES.index("skeleton"), count)
-    layers["shape"][skeleton] = SHAPES.index("skeleton")
-    if sprites:
-        layers["shape"][happens(rng, s.cut_outs, count)] = SHAPES.index("sprite")
     layers["radius"] = places.radius
     layers["aspect"] = places.aspect
     layers["struts"] = random_struts(rng, places.radius)

@@ -136,7 +136,7 @@ def run_recipe(
 def _run_of(settings: TrainSettings, stage: Stage, number: int) -> TrainSettings:
     """Return the settings of a stage: to begin with it, or to go on."""
     steps, minutes = settings.steps, settings.minutes
-    before = replace(settings, output=settings.output / str(number - 1))
+    before = replace(settings, output=settings.output / str(number - 1)).weights_path
     run = replace(
         settings,
         output=settings.output / str(number),
@@ -149,7 +149,7 @@ def _run_of(settings: TrainSettings, stage: Stage, number: int) -> TrainSettings
         warm_share=stage.warm_share,
         q=stage.q,
         seed=settings.seed + number,
-        init=before.weights_path if number > 1 else None,
+        init=before if number > 1 else None,
         keep=stage.keep,
     )
     begun = number == 1 or run.checkpoint_path.exists()  # without the first nothing is to go on

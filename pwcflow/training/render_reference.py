@@ -224,7 +224,7 @@ def _bars(layer: _Fields, u: Tensor, v: Tensor, hardness: Tensor) -> Tensor:
 
 
 def _skeleton(layer: _Fields, x: Tensor, y: Tensor, hardness: Tensor) -> Tensor:
-    depth = torch.full_like(x, -math.inf)
+    depth = torch.full_like(x, -1e9)
     for i in range(STRUTS):
         x0, y0, x1, y1, half_width = layer.struts[..., i, :].unbind(-1)
         dx, dy = x1 - x0, y1 - y0

@@ -88,7 +88,7 @@ def run_training(
         settings = replace(settings, validation_batches=batches)
     sets = {"training": make}
     if holdout:
-        sets["holdout"] = scenes_of(holdout, holdout, scenes)
+        sets["holdout"] = scenes_of(holdout if photos else [], holdout, scenes)
     with _keeping_textures():
         summary = train(
             settings,

@@ -12,6 +12,9 @@ from pwcflow.training.scene import LAYER, Array, Scenes, SceneSettings
 from pwcflow.training.surfaces import choose_surfaces
 from pwcflow.training.tints import random_tints
 
+_FAINT = 0.3
+"""Contrast below which an image is faint."""
+
 
 def sample_scenes(
     rng: Rng, count: int, photos: int, sprites: int, photo_size: tuple[int, int], s: SceneSettings
@@ -30,6 +33,9 @@ def sample_scenes(
     background, objects = layers[:, :1], layers[:, 1:]
     typical = s.typical_motion * log_uniform(rng, *s.motion_spread, count)
     typical *= ~happens(rng, s.frozen, count)
+    optics = random_optics(rng, count, s)
+    # Where hardly anything can be seen there is nothing to follow far motion by, or to learn of it.
+    typical *= np.where(optics["contrast"].max(-1) < _FAINT, 0.3, 1.0)
     present = np.arange(s.layers) < rng.integers(1, s.layers + 1, (count, 1))
     choose_surfaces(layers, rng, photos, s)
     backs = random_backs(rng, count, s)
@@ -42,7 +48,7 @@ def sample_scenes(
     layers["waves"][typical == 0] = 0
     attach_objects(objects, rng, typical, s)
     objects["radius"] *= present
-    return Scenes(layers, random_optics(rng, count, s))
+    return Scenes(layers, optics)
 
 
 def _fill_background(

@@ -99,9 +99,10 @@ class SceneSettings:
     """Share of backgrounds, likewise: fewer, since a pattern that repeats all over an image fits
     itself at many motions, which is much of the error and little to learn."""
     cut_outs: float = 0.3
-    """Share of objects that have the outline of a cut-out, where there are any."""
+    """Share of objects that have the outline of a cut-out, where there are any, before some are
+    attached to others and made full."""
     skeletons: float = 0.35
-    """Share of the objects that are no cut-outs which have a body and thin legs."""
+    """Share of skeletons, bodies with thin legs, of the objects that are no cut-outs; likewise."""
     solid: float = 0.5
     """Share of scenes whose layers are planes at depths, seen by a camera that moves in space."""
     attached: float = 0.35

@@ -15,8 +15,9 @@ from pwcflow.training.render_reference import Textures
 
 PHOTO_HEIGHT, PHOTO_WIDTH = 640, 896
 SPRITE_SIZE = 256
-_SEEN_THROUGH = 0.05
-"""Share of an image that is transparent, from which on it is a cut-out and no photograph."""
+_PNG = b"\x89PNG"
+_TRANSPARENT = 0.05
+"""A PNG of which more than this share is transparent, with an alpha below a half, is a cut-out."""
 
 
 def load_textures(
@@ -30,9 +31,9 @@ def load_textures(
 
     Args:
         photos: folders of photographs; each is scaled to cover `photo_size` and cropped to it.
-            Cut-outs are passed over, so one folder may hold both.
-        sprites: folders of PNG cut-outs with an alpha channel; each is fitted into a square.
-            Images without alpha are passed over.
+            PNG cut-outs are passed over, so one folder may hold both.
+        sprites: folders of PNG cut-outs with an alpha channel of 8 bits; each is fitted into a
+            square. Other images are passed over.
         photo_size: height and width.
         sprite_size: side of the square.
 
@@ -46,9 +47,10 @@ def load_textures(
     files = _images(photos)
     photographs = [photo for file in files if (photo := _photo(file, photo_size)) is not None]
     if files and not photographs:
+        folders = ", ".join(dict.fromkeys(str(file.parent) for file in files))
         raise ImageError(
-            f"there is no photograph in {files[0].parent}, only cut-outs, whose transparent parts "
-            f"have no colours; give a folder with photographs"
+            f"there is no photograph in {folders}, only cut-outs, whose transparent parts have no "
+            "colours; add photographs"
         )
     if not photographs:
         photographs = [np.full((*photo_size, 4), 128, np.uint8)]
@@ -78,19 +80,13 @@ def _images(folders: Iterable[Path]) -> list[Path]:
 
 
 def _is_cut_out(file: Path) -> bool:
-    if file.suffix.lower() in (".jpg", ".jpeg"):  # no need to decode it twice
+    data = np.fromfile(file, np.uint8)
+    if data[: len(_PNG)].tobytes() != _PNG:
         return False
-    image = _stored(file)
+    image: npt.NDArray[Any] | None = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)
     if image is None or image.ndim != 3 or image.shape[2] != 4:
         return False
-    largest = np.iinfo(image.dtype).max if np.issubdtype(image.dtype, np.integer) else 1
-    return bool((image[..., 3] < 0.5 * largest).mean() > _SEEN_THROUGH)
-
-
-def _stored(file: Path) -> npt.NDArray[Any] | None:
-    """Return the pixels of a file with its alpha; None if OpenCV cannot read it."""
-    image: npt.NDArray[Any] | None = cv2.imdecode(np.fromfile(file, np.uint8), cv2.IMREAD_UNCHANGED)
-    return image
+    return bool((image[..., 3] <= np.iinfo(image.dtype).max // 2).mean() > _TRANSPARENT)
 
 
 def _photo(file: Path, size: tuple[int, int]) -> npt.NDArray[np.uint8] | None:
@@ -117,7 +113,7 @@ def _photo(file: Path, size: tuple[int, int]) -> npt.NDArray[np.uint8] | None:
 
 def _sprite(file: Path, size: int) -> npt.NDArray[np.uint8] | None:
     read_image(file)  # says what is wrong with a damaged one
-    image = _stored(file)
+    image: npt.NDArray[Any] | None = cv2.imdecode(np.fromfile(file, np.uint8), cv2.IMREAD_UNCHANGED)
     if image is None or image.ndim != 3 or image.shape[2] != 4 or image.dtype != np.uint8:
         return None
     # A pixel is left free on each side, so that sampling fades out at the outline.

@@ -92,6 +92,15 @@ BAD_INPUT = [
     ("visualize out -o out", "where they would be taken for flow"),
     # training
     ("train -o out/run --steps 1 --device cpu --photos none", "none is not a folder"),
+    (
+        "train -o out/run --steps 1 --device cpu --photos frames --holdout none",
+        "none is not a folder",
+    ),
+    ("train -o out/run --minutes 1 --recipe default --device cpu --photos none", "none is not a"),
+    (
+        "train -o out/run --steps 1 --device cpu --photos frames --sprites frames",
+        "there is no cut-out in frames: no PNG with an alpha channel of 8 bits that is not",
+    ),
     ("train -o empty/run --steps 1 --device cpu", "cannot write empty/run: "),
     (
         "train -o out/run --steps 1 --device cpu --eval none.csv",

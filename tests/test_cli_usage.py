@@ -113,7 +113,15 @@ BAD_USAGE = [
     ("train -o out --recipe long --minutes 1", "must be default: long"),
     (
         "train --preview out/a.png --init default",
-        "--preview does not train: leave out --init, --keep",
+        "--preview does not train: leave out --init",
+    ),
+    (
+        "train --preview out/a.png -o out --steps 5 --holdout x --photos y",
+        "--preview does not train: leave out --output, --holdout, --steps",
+    ),
+    (
+        "train -o out --steps 1 --holdout x",
+        "--holdout measures on other images than those trained on: give --photos or --sprites",
     ),
     ("train --preview out/a.png --recipe default", "--preview does not train: leave out --recipe"),
     ("train --recipe default --minutes 1", "give -o DIR, or --preview PNG"),

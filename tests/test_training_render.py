@@ -12,7 +12,7 @@ from pwcflow.training.render import Renderer
 from pwcflow.training.render_reference import Textures, compose, photograph
 from pwcflow.training.sampling import sample_scenes
 from pwcflow.training.scene import SHAPES, SURFACES, SceneSettings
-from pwcflow.training.textures import load_textures
+from pwcflow.training.textures import check_folders, load_textures
 from pwcflow.warp import backward_warp
 
 SETTINGS = SceneSettings(height=64, width=96, layers=4, typical_motion=4.0)
@@ -311,8 +311,27 @@ def test_cut_outs_among_photographs_are_only_cut_outs(tmp_path):
     assert len(textures.sprites) == 2
     for name in ("frame.png", "photo.jpg"):
         (tmp_path / name).unlink()
+    for refuse in (
+        lambda: load_textures([tmp_path], []),
+        lambda: check_folders([tmp_path], [], []),
+    ):
+        with pytest.raises(ImageError, match=r"no photograph in .*, only cut-outs"):
+            refuse()
+    (tmp_path / "photos").mkdir()
+    cv2.imwrite(str(tmp_path / "photos" / "a.png"), np.zeros((6, 8, 3), np.uint8))
     with pytest.raises(ImageError, match=r"no photograph in .*, only cut-outs"):
-        load_textures([tmp_path], [])
+        check_folders([tmp_path / "photos"], [], [tmp_path])
+    check_folders([tmp_path / "photos"], [tmp_path], [tmp_path / "photos"])
+    check_folders([], [tmp_path], [tmp_path])  # no photographs are wanted
+
+
+def test_hidden_files_folders_and_what_is_transparent_all_over_are_passed_over(tmp_path):
+    cv2.imwrite(str(tmp_path / "a.png"), np.full((6, 8, 4), 255, np.uint8))
+    cv2.imwrite(str(tmp_path / "clear.png"), np.zeros((6, 8, 4), np.uint8))
+    (tmp_path / "._a.png").write_bytes(b"of another system")
+    (tmp_path / "b.png").mkdir()
+    textures = load_textures([tmp_path], [tmp_path], photo_size=(6, 8))
+    assert (len(textures.photos), len(textures.sprites)) == (1, 1)
 
 
 def test_a_folder_without_an_image_is_refused(tmp_path):

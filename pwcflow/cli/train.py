@@ -17,6 +17,7 @@ from pwcflow.cli.options import (
     positive,
 )
 from pwcflow.cli.train_usage import (
+    check_preview,
     check_recipe,
     dataset,
     recipe_name,
@@ -208,6 +209,7 @@ def train(
     end. The stages of a --recipe are such runs, in DIR/1, DIR/2 and so on.
     """
     check_recipe(context)
+    check_preview(context)
     if preview is None and output is None:
         raise typer.BadParameter("give -o DIR, or --preview PNG")
     if preview is None and minutes is None and steps is None:
@@ -223,8 +225,10 @@ def train(
         raise typer.BadParameter("--keep is a share of the weights of --init: give that too")
     if keep_of is not None and not keep:
         raise typer.BadParameter("--keep-of is what --keep is a share of: give one above 0")
-    if preview and (init is not None or keep or resume):
-        raise typer.BadParameter("--preview does not train: leave out --init, --keep and --resume")
+    if holdout and not (photos or sprites):
+        raise typer.BadParameter(
+            "--holdout measures on other images than those trained on: give --photos or --sprites"
+        )
     height, width = height_by_width(size, "384x512")
     with friendly_errors(quiet):
         import_torch()

@@ -12,15 +12,16 @@ STAGES_DECIDE = {
     *("init", "keep", "keep_of"),
 }
 """Parameters of `train` that a recipe has values for."""
+PREVIEW_TAKES = {
+    *("preview", "photos", "sprites", "data", "size", "motion", "seed", "device"),
+    *("quiet", "as_json"),
+}
+"""Parameters of `train` that have a meaning without a training."""
 
 
 def check_recipe(context: typer.Context) -> None:
     """Refuse options beside --recipe that its stages decide, or that train nothing."""
-    given = {
-        parameter.name: parameter.opts[0]
-        for parameter in context.command.params
-        if parameter.name and _is_given(context, parameter.name)
-    }
+    given = _given(context)
     if "recipe" not in given:
         return
     decided = [option for name, option in given.items() if name in STAGES_DECIDE]
@@ -28,10 +29,25 @@ def check_recipe(context: typer.Context) -> None:
         raise typer.BadParameter(
             f"the stages of --recipe decide {', '.join(decided)}: leave out one or the other"
         )
-    if "preview" in given:
-        raise typer.BadParameter("--preview does not train: leave out --recipe")
-    if "minutes" not in given:
+    if "preview" not in given and "minutes" not in given:
         raise typer.BadParameter("give the length of all stages of --recipe together: --minutes")
+
+
+def check_preview(context: typer.Context) -> None:
+    """Refuse options beside --preview that are of a training."""
+    given = _given(context)
+    idle = [option for name, option in given.items() if name not in PREVIEW_TAKES]
+    if "preview" in given and idle:
+        raise typer.BadParameter(f"--preview does not train: leave out {', '.join(idle)}")
+
+
+def _given(context: typer.Context) -> dict[str, str]:
+    """Return the options that are given, by their parameters' names."""
+    return {
+        parameter.name: parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name and _is_given(context, parameter.name)
+    }
 
 
 def _is_given(context: typer.Context, name: str) -> bool:

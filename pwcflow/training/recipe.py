@@ -22,6 +22,7 @@ from pwcflow.training.ranks import started_by_torchrun
 from pwcflow.training.run import RESULT, run_training, write_result
 from pwcflow.training.scene import SceneSettings
 from pwcflow.training.settings import OptimizerName, TrainSettings
+from pwcflow.training.textures import check_folders
 from pwcflow.training.trainer import DivergedError
 from pwcflow.weights import load_weights
 
@@ -102,6 +103,7 @@ def run_recipe(
     runs = [_run_of(settings, stage, number) for number, stage in enumerate(stages, 1)]
     _check_output(settings, runs)
     find_device(settings.device)
+    check_folders(photos, sprites, holdout)
     if manifest:
         find_pairs("manifest", manifest)
     make_folder(settings.output)

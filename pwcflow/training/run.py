@@ -27,7 +27,7 @@ from pwcflow.training.render_reference import Textures
 from pwcflow.training.scene import SceneSettings
 from pwcflow.training.settings import TrainSettings
 from pwcflow.training.step import Renderer as Source
-from pwcflow.training.textures import load_textures
+from pwcflow.training.textures import check_folders, load_textures
 from pwcflow.training.trainer import train
 
 CPU_VALIDATION_BATCHES, CPU_VALIDATION_PAIRS = 4, 16
@@ -76,6 +76,7 @@ def run_training(
             written, or training diverged.
     """
     # Before the hours that come before they are needed.
+    check_folders(photos, sprites, holdout)
     measured = find_pairs("manifest", manifest) if manifest else []
     datasets = [find_pairs(kind, folder) for kind, folder in data]
     make = (

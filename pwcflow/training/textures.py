@@ -33,7 +33,7 @@ def load_textures(
         photos: folders of photographs; each is scaled to cover `photo_size` and cropped to it.
             PNG cut-outs are passed over, so one folder may hold both.
         sprites: folders of PNG cut-outs with an alpha channel of 8 bits; each is fitted into a
-            square. Other images are passed over.
+            square. Other images are passed over, and what is transparent all over.
         photo_size: height and width.
         sprite_size: side of the square.
 
@@ -47,11 +47,7 @@ def load_textures(
     files = _images(photos)
     photographs = [photo for file in files if (photo := _photo(file, photo_size)) is not None]
     if files and not photographs:
-        folders = ", ".join(dict.fromkeys(str(file.parent) for file in files))
-        raise ImageError(
-            f"there is no photograph in {folders}, only cut-outs, whose transparent parts have no "
-            "colours; add photographs"
-        )
+        raise _no_photograph(files)
     if not photographs:
         photographs = [np.full((*photo_size, 4), 128, np.uint8)]
     cut_outs = [
@@ -65,12 +61,53 @@ def load_textures(
     )
 
 
+def check_folders(photos: Iterable[Path], sprites: Iterable[Path], holdout: Iterable[Path]) -> None:
+    """Refuse folders of which nothing could come, before anything is made of the others.
+
+    Args:
+        photos: folders of photographs.
+        sprites: folders of cut-outs.
+        holdout: folders of either; with `photos` they hold a photograph.
+
+    Raises:
+        ImageError: a folder is missing or has no image in it, or only images of the other kind.
+    """
+    files = _images(photos)
+    for photographs in (files, _images(holdout) if files else []):
+        if photographs and all(map(_is_cut_out, photographs)):
+            raise _no_photograph(photographs)
+    cut_outs = _images(sprites)
+    if cut_outs and all(_sprite(file, SPRITE_SIZE) is None for file in cut_outs):
+        raise ImageError(
+            f"there is no cut-out in {_folders_of(cut_outs)}: no PNG with an alpha channel of 8 "
+            "bits that is not transparent all over; add some, or give photographs as such"
+        )
+    _images(holdout)
+
+
+def _no_photograph(files: list[Path]) -> ImageError:
+    return ImageError(
+        f"there is no photograph in {_folders_of(files)}, only cut-outs, whose transparent parts "
+        "have no colours; add photographs"
+    )
+
+
+def _folders_of(files: list[Path]) -> str:
+    return ", ".join(dict.fromkeys(str(file.parent) for file in files))
+
+
 def _images(folders: Iterable[Path]) -> list[Path]:
     files = []
     for folder in folders:
         if not folder.is_dir():
             raise ImageError(f"{folder} is not a folder; give a folder of images")
-        found = sorted(file for file in folder.iterdir() if file.suffix.lower() in IMAGE_SUFFIXES)
+        found = sorted(
+            file
+            for file in folder.iterdir()
+            if file.suffix.lower() in IMAGE_SUFFIXES
+            and not file.name.startswith(".")
+            and not file.is_dir()
+        )
         if not found:
             raise ImageError(
                 f"there is no image in {folder}; folders in it are not searched, so name those"
@@ -80,13 +117,19 @@ def _images(folders: Iterable[Path]) -> list[Path]:
 
 
 def _is_cut_out(file: Path) -> bool:
-    data = np.fromfile(file, np.uint8)
-    if data[: len(_PNG)].tobytes() != _PNG:
-        return False
-    image: npt.NDArray[Any] | None = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)
-    if image is None or image.ndim != 3 or image.shape[2] != 4:
+    image = _with_alpha(file)
+    if image is None:
         return False
     return bool((image[..., 3] <= np.iinfo(image.dtype).max // 2).mean() > _TRANSPARENT)
+
+
+def _with_alpha(file: Path) -> npt.NDArray[Any] | None:
+    """Return the (H, W, 4) pixels of a PNG with an alpha channel; None of any other file."""
+    data = np.fromfile(file, np.uint8)
+    if data[: len(_PNG)].tobytes() != _PNG:
+        return None
+    image: npt.NDArray[Any] | None = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)
+    return None if image is None or image.ndim != 3 or image.shape[2] != 4 else image
 
 
 def _photo(file: Path, size: tuple[int, int]) -> npt.NDArray[np.uint8] | None:
@@ -113,8 +156,8 @@ def _photo(file: Path, size: tuple[int, int]) -> npt.NDArray[np.uint8] | None:
 
 def _sprite(file: Path, size: int) -> npt.NDArray[np.uint8] | None:
     read_image(file)  # says what is wrong with a damaged one
-    image: npt.NDArray[Any] | None = cv2.imdecode(np.fromfile(file, np.uint8), cv2.IMREAD_UNCHANGED)
-    if image is None or image.ndim != 3 or image.shape[2] != 4 or image.dtype != np.uint8:
+    image = _with_alpha(file)
+    if image is None or image.dtype != np.uint8 or not image[..., 3].any():
         return None
     # A pixel is left free on each side, so that sampling fades out at the outline.
     scale = (size - 4) / max(image.shape[:2])

@@ -72,17 +72,15 @@ def check_folders(photos: Iterable[Path], sprites: Iterable[Path], holdout: Iter
     Raises:
         ImageError: a folder is missing or has no image in it, or only images of the other kind.
     """
-    files = _images(photos)
-    for photographs in (files, _images(holdout) if files else []):
-        if photographs and all(map(_is_cut_out, photographs)):
-            raise _no_photograph(photographs)
-    cut_outs = _images(sprites)
+    photographs, cut_outs, others = map(_images, (photos, sprites, holdout))
+    for files in (photographs, others if photographs else []):
+        if files and all(map(_is_cut_out, files)):
+            raise _no_photograph(files)
     if cut_outs and all(_sprite(file, SPRITE_SIZE) is None for file in cut_outs):
         raise ImageError(
             f"there is no cut-out in {_folders_of(cut_outs)}: no PNG with an alpha channel of 8 "
             "bits that is not transparent all over; add some, or give photographs as such"
         )
-    _images(holdout)
 
 
 def _no_photograph(files: list[Path]) -> ImageError:

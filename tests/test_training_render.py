@@ -45,6 +45,14 @@ def scenes_of(textures, count=4, seed=0, settings=SETTINGS):
     )
 
 
+def still_background(textures):
+    """Return one scene in which nothing moves, and nothing is before the background."""
+    scenes = scenes_of(textures, 1)
+    scenes.layers["motion"], scenes.layers["waves"] = np.eye(3, dtype=np.float32).reshape(9), 0
+    scenes.layers["radius"][:, 1:] = 0
+    return scenes
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -71,11 +79,8 @@ def test_frame_two_warped_by_the_flow_is_frame_one_where_both_show_the_point(tex
 
 
 def test_a_translated_object_before_a_still_background_has_the_flow_worked_out_by_hand(textures):
-    scenes = scenes_of(textures, 1)
+    scenes = still_background(textures)
     layers = scenes.layers
-    layers["motion"] = np.eye(3, dtype=np.float32).reshape(9)
-    layers["waves"] = 0
-    layers["radius"][:, 1:] = 0
     box = layers[0, 1]
     box["radius"], box["aspect"], box["softness"], box["exponent"] = 10, 1, 0.5, 8
     box["shape"], box["pose"] = SHAPES.index("superellipse"), (0.5, 0.5, 1, 0)
@@ -94,10 +99,8 @@ def test_a_translated_object_before_a_still_background_has_the_flow_worked_out_b
 
 
 def test_a_skeleton_is_solid_along_its_struts_as_wide_as_they_are(textures):
-    scenes = scenes_of(textures, 1)
+    scenes = still_background(textures)
     layers = scenes.layers
-    layers["motion"], layers["waves"] = np.eye(3, dtype=np.float32).reshape(9), 0
-    layers["radius"][:, 1:] = 0
     chair = layers[0, 1]
     chair["shape"], chair["radius"], chair["softness"] = SHAPES.index("skeleton"), 20, 0.5
     chair["pose"] = 0.5, 0.5, 1, 0  # its origin is the pixel (48, 32)
@@ -118,10 +121,8 @@ def test_a_skeleton_is_solid_along_its_struts_as_wide_as_they_are(textures):
 
 
 def test_a_scene_larger_than_its_photograph_mirrors_it_at_the_edges(textures):
-    scenes = scenes_of(textures, 1)
+    scenes = still_background(textures)
     layers = scenes.layers
-    layers["motion"], layers["waves"] = np.eye(3, dtype=np.float32).reshape(9), 0
-    layers["radius"][:, 1:] = 0
     back = layers[0, 0]
     back["surface"], back["photo"], back["tint"] = SURFACES.index("photo"), 2, np.eye(3)
     back["texture"] = 1, 0, 0, 0, 1, 0

@@ -208,8 +208,8 @@ def train(
     in DIR is what `--weights` takes. The learning rate rises, then falls to nearly nothing at the
     end. The stages of a --recipe are such runs, in DIR/1, DIR/2 and so on.
     """
-    check_recipe(context)
     check_preview(context)
+    check_recipe(context)
     if preview is None and output is None:
         raise typer.BadParameter("give -o DIR, or --preview PNG")
     if preview is None and minutes is None and steps is None:

@@ -20,7 +20,7 @@ PREVIEW_TAKES = {
 
 
 def check_recipe(context: typer.Context) -> None:
-    """Refuse options beside --recipe that its stages decide, or that train nothing."""
+    """Refuse options beside --recipe that its stages decide, and a recipe without a length."""
     given = _given(context)
     if "recipe" not in given:
         return
@@ -29,7 +29,7 @@ def check_recipe(context: typer.Context) -> None:
         raise typer.BadParameter(
             f"the stages of --recipe decide {', '.join(decided)}: leave out one or the other"
         )
-    if "preview" not in given and "minutes" not in given:
+    if "minutes" not in given:
         raise typer.BadParameter("give the length of all stages of --recipe together: --minutes")
 
 

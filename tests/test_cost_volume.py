@@ -10,8 +10,14 @@ from pwcflow.ops.cost_volume import (
     _cost_volume_backward,
     _leaky_cost_volume,
 )
+from pwcflow.ops.cost_volume_cuda import TILINGS, choose_tiling
 
 from .features import DEVICES, SHAPES, TOLERANCES, features, relative_error
+
+# Heights and widths of images that are cut into strips of 8 pixels: into so many that one of each
+# of the tilings of cost_volume_strips is taken. No width is a whole number of strips.
+TILED_SIZES = [(47, 429), (48, 117), (27, 45), (21, 21), (7, 5)]
+TILED_CHANNELS = [32, 40]
 
 
 def shifted_products(first: Tensor, second: Tensor) -> Tensor:
@@ -137,6 +143,44 @@ def test_a_leaky_volume_is_written_into_some_channels_only(
             assert torch.equal(whole[:, offset + 88 : offset + channels], first)
         assert (whole[:, :offset] == 7).all()
         assert (whole[:, offset + channels :] == 7).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("layout", [torch.channels_last, torch.contiguous_format], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
+@pytest.mark.parametrize("channels", TILED_CHANNELS)
+@pytest.mark.parametrize("size", TILED_SIZES, ids=str)
+def test_every_tiling_gives_the_leaky_volume_and_copies_the_features(size, channels, dtype, layout):
+    first, second = (
+        it.contiguous(memory_format=layout) for it in features((1, channels, *size), "cuda", dtype)
+    )
+    out = torch.full((1, 88 + channels, *size), 7.0, dtype=dtype, device="cuda")
+    out = out.contiguous(memory_format=layout)
+    leaky_cost_volume(first, second, 0.1, out)
+    expected = shifted_products(first.double(), second.double())
+    expected = torch.where(expected > 0, expected, 0.1 * expected)
+    assert relative_error(out[:, :81], expected) <= TOLERANCES[dtype]
+    assert (out[:, 81:88] == 0).all()
+    assert torch.equal(out[:, 88:], first)
+
+
+def test_these_sizes_and_channels_take_every_tiling():
+    taken = {
+        (
+            dtype.itemsize,
+            packed,
+            *choose_tiling(torch.empty(1, channels, *size, dtype=dtype), packed),
+        )
+        for dtype in (torch.float16, torch.float32)
+        for packed in (True, False)
+        for channels in TILED_CHANNELS
+        for size in TILED_SIZES
+    }
+    assert taken == {
+        (size, packed, tiling, whole)
+        for (size, packed, whole), tilings in TILINGS.items()
+        for tiling in tilings.values()
+    }
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -43,6 +43,9 @@ BUSY_BLOCKS = 500
 STRIP = 8
 STRIP_BYTES = 64
 """Of the channels of a pixel that a matrix product takes at a time."""
+WHOLE_BYTES = {2: STRIP_BYTES, 4: 2 * STRIP_BYTES}
+"""By the bytes of a value: up to how many of a pixel's channels are loaded at once, and kept; as
+`ahead` of those tilings says."""
 TENSOR_CORE_CAPABILITY = (8, 0)
 
 
@@ -66,24 +69,40 @@ class Tiling(NamedTuple):
 
 
 TILINGS = {
-    (True, True): {
+    (2, True, True): {
         2500: Tiling(4, 9, 2, 2, 1),
         600: Tiling(2, 9, 2, 2, 1),
         0: Tiling(1, 3, 2, 1, 1),
     },
-    (True, False): {
+    (2, True, False): {
         2500: Tiling(4, 3, 2, 1, 1),
         600: Tiling(2, 3, 1, 1, 2),
         150: Tiling(2, 3, 1, 1, 3),
         0: Tiling(1, 3, 1, 1, 4),
     },
-    (False, False): {
+    (2, False, False): {
+        600: Tiling(2, 3, 1, 1, 1),
+        150: Tiling(1, 3, 2, 1, 2),
+        0: Tiling(1, 1, 1, 1, 4),
+    },
+    (4, True, True): {
+        600: Tiling(2, 9, 2, 2, 2),
+        0: Tiling(1, 3, 1, 1, 2),
+    },
+    (4, True, False): {
+        600: Tiling(2, 3, 1, 1, 1),
+        150: Tiling(1, 3, 2, 1, 3),
+        50: Tiling(1, 1, 1, 1, 4),
+        0: Tiling(1, 1, 1, 1, 7),
+    },
+    (4, False, False): {
         600: Tiling(2, 3, 1, 1, 1),
         150: Tiling(1, 3, 2, 1, 2),
         0: Tiling(1, 1, 1, 1, 4),
     },
 }
-"""By whether channels are loaded in packs and fit one load: tilings, from how many strips on."""
+"""By the bytes of a value, whether channels are loaded in packs and whether they fit `WHOLE_BYTES`:
+tilings, from how many strips on."""
 
 ANYWHERE_FILE = "cost_volume.cu"
 STRIPS_FILE = "cost_volume_strips.cu"
@@ -122,8 +141,9 @@ def _symbols(dtype: torch.dtype, tensor_cores: bool) -> dict[str, dict[str, str]
     files = {ANYWHERE_FILE: {name: f"{name}<{scalar}>" for name in ANYWHERE}}
     if tensor_cores and dtype != torch.float64:
         strips = [
-            _strips(tiling, *kind)
-            for kind, tilings in TILINGS.items()
+            _strips(tiling, packed, whole)
+            for (size, packed, whole), tilings in TILINGS.items()
+            if size == dtype.itemsize
             for tiling in tilings.values()
         ]
         gradients = [_bands(*tile) for tile in GRADIENT_TILES[dtype.itemsize].values()]
@@ -166,8 +186,7 @@ def cost_volume(
     if slope <= 1 and any(name.startswith("cost_volume_strips") for name in kernels):
         packs_out = filled == ALIGNED_CHANNELS and fits_packs(volume)
         copied = behind and packs_in and packs_out
-        whole = packs_in and c * first.element_size() <= STRIP_BYTES
-        tiling = _tiling(TILINGS[packs_in, whole], first)
+        tiling, whole = choose_tiling(first, packs_in)
         name, blocks, threads, shared = (
             _strips(tiling, packs_in, whole),
             tiling.blocks(n, h, w),
@@ -285,10 +304,14 @@ def _rows(choices: tuple[int, ...], first: Tensor) -> int:
     return choices[-1]
 
 
-def _tiling(tilings: dict[int, Tiling], first: Tensor) -> Tiling:
-    n, _, h, w = first.shape
+def choose_tiling(first: Tensor, packed: bool) -> tuple[Tiling, bool]:
+    """Return the fastest tiling known for a tensor, and whether it loads all channels at once."""
+    n, c, h, w = first.shape
+    size = first.element_size()
+    whole = packed and c * size <= WHOLE_BYTES[size]
     strips = n * h * ceil_div(w, STRIP)
-    return next(tiling for least, tiling in tilings.items() if strips >= least)
+    tilings = TILINGS[size, packed, whole]
+    return next(tiling for least, tiling in tilings.items() if strips >= least), whole
 
 
 def _strips(tiling: Tiling, packed: bool, whole: bool) -> str:

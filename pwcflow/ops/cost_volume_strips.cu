@@ -93,7 +93,8 @@ __device__ __forceinline__ uint4 load_channels(const T* from, long long step, in
 // DOWN such strips at all nine. Threads load the channels as the products take them, AHEAD times 64
 // bytes of each pixel at a time; pixels that several warps need come from the cache. PACKED: by 16
 // bytes, which needs neighbouring channels together, C in whole packs and each pixel at a multiple
-// of 16 bytes. WHOLE: there are at most 64 bytes of channels.
+// of 16 bytes. WHOLE: there are at most those AHEAD times 64 bytes of channels, so that each sum is
+// done, and written, before the next one starts.
 // `filled` is the number of channels the volume has, the gap of zeros behind the 81 included; with
 // `packs_out`, 16 bytes of them are written at a time, which needs the gap of seven. With `copied`,
 // which needs PACKED and `packs_out`, the channels of `first` follow behind the gap.
@@ -106,7 +107,6 @@ __global__ void cost_volume_strips(const T* __restrict__ first, const T* __restr
                                    Strides of_volume, int channels, int height, int width,
                                    float slope, int packs_out, int filled, int copied) {
     static_assert(SIDE % OFFSETS == 0, "the offsets of a warp are a part of the nine");
-    static_assert(!WHOLE || AHEAD == 1, "there is nothing to load ahead");
     constexpr int SPLITS = SIDE / OFFSETS, OTHER_ROWS = ROWS + OFFSETS - 1;
     constexpr int COUNT = 16 / sizeof(T), CHUNK = 4 * COUNT;
     constexpr int FILLED = DISPLACEMENTS + 7, PACKS = FILLED / COUNT;
@@ -206,20 +206,36 @@ __global__ void cost_volume_strips(const T* __restrict__ first, const T* __restr
                     to += of_volume.h;
                 }
             }
+        }
+        if constexpr (WHOLE) {
 #pragma unroll
             for (int other_row = 0; other_row < OTHER_ROWS; ++other_row) {
-                const Channels<T> of_low(low[ahead][other_row]), of_high(high[ahead][other_row]);
 #pragma unroll
                 for (int row = 0; row < ROWS; ++row) {
                     const int offset = other_row - row;
                     if (offset < 0 || offset >= OFFSETS) continue;
-                    const Channels<T> of_pixels(pixels[ahead][row]);
-                    if constexpr (WHOLE) {
-                        float sum[4] = {};
-                        match<T>(sum, of_low, of_high, of_pixels);
-                        put(row, offset, sum);
-                    } else {
-                        match<T>(sums[row][offset], of_low, of_high, of_pixels);
+                    float sum[4] = {};
+#pragma unroll
+                    for (int ahead = 0; ahead < AHEAD; ++ahead) {
+                        match<T>(sum, Channels<T>(low[ahead][other_row]),
+                                 Channels<T>(high[ahead][other_row]),
+                                 Channels<T>(pixels[ahead][row]));
+                    }
+                    put(row, offset, sum);
+                }
+            }
+        } else {
+#pragma unroll
+            for (int ahead = 0; ahead < AHEAD; ++ahead) {
+#pragma unroll
+                for (int other_row = 0; other_row < OTHER_ROWS; ++other_row) {
+                    const Channels<T> of_low(low[ahead][other_row]), of_high(high[ahead][other_row]);
+#pragma unroll
+                    for (int row = 0; row < ROWS; ++row) {
+                        const int offset = other_row - row;
+                        if (offset < 0 || offset >= OFFSETS) continue;
+                        match<T>(sums[row][offset], of_low, of_high,
+                                 Channels<T>(pixels[ahead][row]));
                     }
                 }
             }

@@ -51,6 +51,18 @@ def test_a_list_gives_the_errors_of_each_of_its_data_sets(tmp_path, estimator):
     assert (summary["weights"], summary["network_scale"]) == ("fake", 1.0)
 
 
+def test_mirrored_pairs_count_too_and_their_flow_is_turned(tmp_path, estimator):
+    # The estimator says (3, 4) of all; the truths are (3, 4), (-3, 4), (3, -4) and (-3, -4).
+    listed = manifest(tmp_path, [("a", (3, 4))])
+    summary = evaluate_pairs(estimator.load, [("manifest", listed)], mirror=True, progress=False)
+    score = {
+        "pairs": 4,
+        "end_point_error_px": pytest.approx((0 + 6 + 8 + 10) / 4),
+        "outliers": 0.75,
+    }
+    assert (summary["scores"], summary["mirrored"]) == ({"a": score}, True)
+
+
 def test_renderings_of_a_data_set_are_apart_and_several_sources_are_one_run(tmp_path, estimator):
     root = tmp_path / "MPI-Sintel/training"
     constant(root / "flow/alley_1/frame_0001.flo", 0, 0)
@@ -119,6 +131,7 @@ def test_the_command_measures_what_the_estimator_finds(here):
     summary = json.loads(invoke("evaluate", *cpu, "--network-scale", "2", "--json").stdout)
     assert summary["scores"]["x"]["end_point_error_px"] == pytest.approx(wanted[2.0], abs=1e-4)
     assert invoke("evaluate", *cpu, "--quiet").output == ""
+    assert invoke("evaluate", *cpu, "--mirrored").stdout.startswith("x: 4 pairs, ")
 
 
 @pytest.mark.parametrize("source", ["pairs.txt", "mine:folder", "sintel:", "manifest:"])

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from pwcflow import write_flow, write_image
-from pwcflow.datasets import find_pairs, read_true_pair
-from pwcflow.evaluation import end_point_error, evaluate, outliers
+from pwcflow.datasets import TruePair, find_pairs, read_true_pair
+from pwcflow.evaluation import end_point_error, evaluate, mirrored, outliers
 
 
 def flow(*vectors):
@@ -55,3 +55,20 @@ def test_a_manifest_gives_means_by_data_set_and_minds_invalid_png(tmp_path):
     assert [pair.name for pair in pairs] == ["a", "b"]
     score = evaluate(lambda *_: np.zeros((4, 6, 2), np.float32), pairs)["toy"]
     assert (score.pairs, score.end_point_error_px, score.outliers) == (2, pytest.approx(2), 0)
+
+
+def test_mirrored_pairs_have_their_pixels_flow_and_mask_in_the_places_exchanged():
+    first = np.arange(6, dtype=np.uint8).reshape(2, 3, 1)
+    valid = np.array([[True, False, True], [True, True, True]])
+    truth = np.stack((10.0 + first[..., 0], 20.0 + first[..., 0]), -1).astype(np.float32)
+    pair = TruePair("toy", "a", first, first + 100, truth, valid)
+    same, across, down, both = mirrored([pair])
+    assert np.array_equal(same.first, first)
+    assert across.first[..., 0].tolist() == [[2, 1, 0], [5, 4, 3]]
+    assert down.second[..., 0].tolist() == [[103, 104, 105], [100, 101, 102]]
+    assert both.first[..., 0].tolist() == [[5, 4, 3], [2, 1, 0]]
+    assert across.truth[0, 0].tolist() == [-12, 22]
+    assert down.truth[0, 0].tolist() == [13, -23]
+    assert both.truth[0, 0].tolist() == [-15, -25]
+    assert across.valid.tolist() == [[True, False, True], [True, True, True]]
+    assert down.valid.tolist() == [[True, True, True], [True, False, True]]

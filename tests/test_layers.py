@@ -17,7 +17,7 @@ LAYERS = [
     {"image_file", "locks", "warp"},
     {"ops"},
     {"decoder_head", "decoder_input", "dense_block", "flow_file", "network", "video"},
-    {"aligned", "color", "datasets", "overlap", "video_writer", "weights"},
+    {"aligned", "color", "datasets", "mirror", "overlap", "video_writer", "weights"},
     {"evaluation"},
     {"inference", "outputs", "visualization"},
     {"gpu_color"},
@@ -31,9 +31,9 @@ LAYERS = [
 ]
 TORCH_FREE = {
     "__init__", "atomic_file", "cli", "color", "counted", "datasets", "errors", "evaluation",
-    "exr_header", "flow_file", "frame_selection", "image_file", "locks", "opencv_log",
-    "openexr_log", "outputs", "overlap", "pipeline", "progress", "runs", "video", "video_writer",
-    "viewer", "visualization",
+    "exr_header", "flow_file", "frame_selection", "image_file", "locks", "mirror",
+    "opencv_log", "openexr_log", "outputs", "overlap", "pipeline", "progress", "runs", "video",
+    "video_writer", "viewer", "visualization",
 }  # fmt: skip
 
 

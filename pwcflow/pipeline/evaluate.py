@@ -8,14 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from pwcflow.datasets import find_pairs, read_true_pair
-from pwcflow.evaluation import evaluate
+from pwcflow.evaluation import evaluate, mirrored
 from pwcflow.flow_file import Flow
 from pwcflow.pipeline.summary import LoadEstimator, Summary, provenance, rounded
 from pwcflow.progress import progress_bar
 
 
 def evaluate_pairs(
-    load_estimator: LoadEstimator, sources: Sequence[tuple[str, Path]], *, progress: bool
+    load_estimator: LoadEstimator,
+    sources: Sequence[tuple[str, Path]],
+    *,
+    mirror: bool = False,
+    progress: bool,
 ) -> Summary:
     """Return the errors of an estimator, by data set.
 
@@ -23,6 +27,7 @@ def evaluate_pairs(
         load_estimator: returns the estimator to use.
         sources: kinds and folders, as `find_pairs` takes them. Of a kind given more than once the
             folder is part of the data set's name; lists name theirs.
+        mirror: whether each pair counts four times, in all mirrorings; see `mirrored`.
         progress: whether to show a progress bar.
 
     Raises:
@@ -37,16 +42,18 @@ def evaluate_pairs(
             found = [replace(pair, dataset=f"{pair.dataset} {folder}") for pair in found]
         pairs += found
     estimator = load_estimator()
-    with progress_bar(len(pairs), progress, unit="pair") as bar:
+    true_pairs = map(read_true_pair, pairs)
+    with progress_bar(len(pairs) * (4 if mirror else 1), progress, unit="pair") as bar:
 
         def estimate(*images: Any) -> Flow:
             flow = estimator(*images)
             bar.update()
             return flow
 
-        scores = evaluate(estimate, map(read_true_pair, pairs))
+        scores = evaluate(estimate, mirrored(true_pairs) if mirror else true_pairs)
     return {
         "scores": {dataset: asdict(score) for dataset, score in scores.items()},
+        "mirrored": mirror,
         **provenance(estimator),
         "seconds": rounded(time.monotonic() - started),
     }

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pwcflow.flow_file import Flow, Mask
+from pwcflow.mirror import mirror, mirror_flow
 from pwcflow.training.randomness import Rng
 
 Image8 = npt.NDArray[np.uint8]
@@ -109,13 +110,12 @@ def crop(sample: Sample, top: int, left: int, height: int, width: int) -> Sample
 
 def flip(sample: Sample, *, horizontally: bool, vertically: bool) -> Sample:
     """Return a pair with left and right, or top and bottom, or both, exchanged."""
-    across, down = (-1 if exchanged else 1 for exchanged in (horizontally, vertically))
-    order = (slice(None, None, down), slice(None, None, across))
+    how = {"horizontally": horizontally, "vertically": vertically}
     return Sample(
-        sample.first[order],
-        sample.second[order],
-        sample.flow[order] * np.array((across, down), np.float32),
-        sample.valid[order],
+        mirror(sample.first, **how),
+        mirror(sample.second, **how),
+        mirror_flow(sample.flow, **how),
+        mirror(sample.valid, **how),
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from pwcflow.errors import ImageError
+from pwcflow.training.optics import random_optics
 from pwcflow.training.render import Renderer
 from pwcflow.training.render_reference import Textures, compose, photograph
 from pwcflow.training.sampling import sample_scenes
@@ -210,13 +211,21 @@ def test_a_highlight_adds_a_soft_blob_and_a_shadow_takes_a_share_each_where_it_i
 def test_light_moves_in_some_scenes_and_on_its_own_account(textures):
     optics = scenes_of(textures, 400).optics
     there = (optics["spots"][..., 3] != 0).any(1)
-    assert 0.15 < there[:, 0].mean() < 0.35
+    assert 0.25 < there[:, 0].mean() < 0.45
     moves = (optics["spots"][:, 0, :, :2] != optics["spots"][:, 1, :, :2]).any(-1)
     assert 0.5 < moves[there].mean() < 0.9
     lit = (optics["light"][..., 3] != 0).any((1, 2))
     rolls = (optics["light"][:, 0, :, 2] != optics["light"][:, 1, :, 2]).any(-1)
     assert 0.4 < rolls[lit].mean() < 0.75
     assert 0.15 < (optics["quantum"] > 0).mean() < 0.35
+
+
+@pytest.mark.parametrize(("typical", "mean"), [(40.0, 40.0), (3.0, 12.0)])
+def test_highlights_and_shadows_move_as_far_as_things_do(typical, mean):
+    optics = random_optics(np.random.default_rng(1), np.full(4000, typical), SETTINGS)
+    shift = np.diff(optics["spots"][..., :2], axis=1)[:, 0]
+    length = np.linalg.norm(shift, axis=-1)
+    assert length[length > 0].mean() == pytest.approx(mean, rel=0.04)  # of about 5,600, exponential
 
 
 def test_a_renderer_draws_the_same_pairs_for_the_same_step_and_rank(textures):

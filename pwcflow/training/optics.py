@@ -5,9 +5,19 @@ import numpy as np
 from pwcflow.training.randomness import Rng, happens, log_uniform
 from pwcflow.training.scene import OPTICS, Array, SceneSettings
 
+_SPOT_MOTION_PX = 12.0
+"""How far highlights and shadows move on average where they do, at least."""
 
-def random_optics(rng: Rng, count: int, s: SceneSettings) -> Array:
-    """Return light, lens and sensor of `count` scenes, (N,) of OPTICS."""
+
+def random_optics(rng: Rng, typical: Array, s: SceneSettings) -> Array:
+    """Return light, lens and sensor of N scenes, (N,) of OPTICS.
+
+    Args:
+        rng: where the randomness comes from.
+        typical: about the mean motion of a scene in pixels, (N,).
+        s: what scenes are like.
+    """
+    count = len(typical)
     optics = np.zeros(count, OPTICS)
 
     def sometimes(share: float) -> Array:
@@ -46,22 +56,28 @@ def random_optics(rng: Rng, count: int, s: SceneSettings) -> Array:
     optics["gray"] = sometimes(0.08)
     optics["noise"] = sometimes(0.4) * rng.random(count) * 0.03
     optics["seed"] = rng.integers(0, 2**32, count, dtype=np.uint32)
-    optics["spots"] = _spots(rng, count, s)
+    optics["spots"] = _spots(rng, typical, s)
     optics["quantum"] = sometimes(s.compressed) * log_uniform(rng, 0.004, 0.04, count)
     return optics
 
 
-def _spots(rng: Rng, count: int, s: SceneSettings) -> Array:
-    """Return highlights and soft shadows (N, 2, 2, 4) that move, and not with the surfaces."""
+def _spots(rng: Rng, typical: Array, s: SceneSettings) -> Array:
+    """Return highlights and soft shadows (N, 2, 2, 4) that move, and not with the surfaces.
+
+    They go as far as things do, like the shadow of one of them: what is seen in the shadow tells
+    where the surface goes, and its outline does not.
+    """
+    count = len(typical)
     spots = np.zeros((count, 2, 2, 4))
     pair = (count, 2)
     spots[..., :2] = ((rng.random((*pair, 2)) - 0.5) * (1.1 * s.width, 1.1 * s.height))[:, None]
     spots[..., 2] = 1 / log_uniform(rng, 8, 120, pair)[:, None]
-    shine, shade = log_uniform(rng, 0.1, 1.2, pair), -rng.uniform(0.2, 0.7, pair)
-    there = happens(rng, 0.25, (count, 1)) & happens(rng, (1.0, 0.5), pair)
+    shine, shade = log_uniform(rng, 0.1, 1.2, pair), -rng.uniform(0.2, 0.9, pair)
+    there = happens(rng, 0.35, (count, 1)) & happens(rng, (1.0, 0.5), pair)
     spots[..., 3] = (np.where(happens(rng, 0.6, pair), shine, shade) * there)[:, None]
     moves = happens(rng, 0.7, pair)
-    length = rng.exponential(size=pair) * 12 * moves
+    reach = np.maximum(_SPOT_MOTION_PX, typical)[:, None]
+    length = rng.exponential(size=pair) * reach * moves
     heading = rng.random(pair) * 2 * np.pi
     spots[:, 1, :, 0] += length * np.cos(heading)
     spots[:, 1, :, 1] += length * np.sin(heading)

@@ -33,7 +33,7 @@ def sample_scenes(
     background, objects = layers[:, :1], layers[:, 1:]
     typical = s.typical_motion * log_uniform(rng, *s.motion_spread, count)
     typical *= ~happens(rng, s.frozen, count)
-    optics = random_optics(rng, count, s)
+    optics = random_optics(rng, typical, s)
     # Where hardly anything can be seen there is nothing to follow far motion by, or to learn of it.
     typical *= np.where(optics["contrast"].max(-1) < _FAINT, 0.3, 1.0)
     present = np.arange(s.layers) < rng.integers(1, s.layers + 1, (count, 1))

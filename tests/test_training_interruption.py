@@ -73,3 +73,17 @@ def interrupted_while_it_loads(ranks):
 def test_processes_that_are_told_to_end_before_they_can_listen_are_an_interruption():
     with pytest.raises(KeyboardInterrupt):
         run_processes("cpu", 1, interrupted_while_it_loads)
+
+
+def test_what_nobody_needs_is_left_at_once_and_the_rest_goes_on():
+    with catching_interruptions() as interruption:
+        done = []
+        with interruption.abandoning():
+            done.append("begun")
+            os.kill(os.getpid(), signal.SIGTERM)
+            done.append("not to be done")
+        assert (interruption.requested, done) == (True, ["begun"])
+        os.kill(os.getpid(), signal.SIGTERM)  # outside of the block it is a wish again
+        with interruption.abandoning():
+            done.append("done")
+    assert done == ["begun", "done"]

@@ -148,6 +148,60 @@ def test_a_run_that_was_interrupted_has_no_error_after(tmp_path):
     assert summary.errors == {}
 
 
+class StoppingIn(ShiftedTextures):
+    """Pairs to measure on; while those of a step are rendered, a signal comes."""
+
+    def render(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise AssertionError("the signal ends it")
+
+
+def test_a_run_that_is_interrupted_before_its_first_step_leaves_what_goes_on(tmp_path):
+    """While its first pairs are rendered, and while the weights are measured before any step."""
+    whole = train(tiny(tmp_path / "whole"), shifted_textures, fixed_sets)
+    for name, make, sets in (
+        ("prepared", lambda *ranks: StoppingIn(*ranks), fixed_sets),
+        ("measured", shifted_textures, lambda device: {"training": partial(StoppingIn, device)}),
+    ):
+        settings = tiny(tmp_path / name)
+        summary = train(settings, make, sets)
+        assert (summary.outcome, summary.step, summary.errors_before) == ("interrupted", 0, {})
+        assert lines(settings.output) == []
+        assert load_checkpoint(settings.checkpoint_path).step == 0
+        resumed = train(replace(settings, resume=True), shifted_textures, fixed_sets)
+        assert resumed.errors_before == whole.errors_before
+        assert resumed.weights.read_bytes() == whole.weights.read_bytes()
+
+
+def test_a_run_that_is_interrupted_while_it_is_measured_at_its_end_is_measured_later(tmp_path):
+    measured = []
+
+    def sets(device):
+        measured.append(device)
+        stops = len(measured) == 2  # after the measurement before the first step
+        return {"training": partial(StoppingIn if stops else ShiftedTextures, device, 8, 10)}
+
+    summary = train(tiny(tmp_path), shifted_textures, sets)
+    assert (summary.outcome, summary.step, summary.errors) == ("interrupted", 3, {})
+    resumed = train(replace(tiny(tmp_path), resume=True), shifted_textures, sets)
+    assert (resumed.outcome, resumed.step, set(resumed.errors)) == ("finished", 3, {"training"})
+    assert resumed.weights.read_bytes() == summary.weights.read_bytes()
+
+
+def test_whoever_watches_is_told_what_a_run_is_at(tmp_path, capfd):
+    train(tiny(tmp_path, echo=True, steps=1), shifted_textures, fixed_sets)
+    said = [line for line in capfd.readouterr().err.splitlines() if not line.startswith("{")]
+    measuring = "measuring the weights on 2 pairs of each set ..."
+    assert said == [
+        "preparing 1 pair for the first step ...",
+        measuring,
+        "training; a line follows every step, and Ctrl-C ends it after the step it is at ...",
+        measuring,
+    ]
+    train(tiny(tmp_path / "quiet", steps=1), shifted_textures, fixed_sets)
+    assert capfd.readouterr().err == ""
+
+
 def test_a_full_disk_under_tensorboard_is_told_once_and_by_no_thread(tmp_path):
     pytest.importorskip("tensorboard")
     before = threading.excepthook

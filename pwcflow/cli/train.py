@@ -24,6 +24,7 @@ from pwcflow.cli.train_usage import (
     share,
     told,
 )
+from pwcflow.counted import counted
 
 _LARGEST_SEED = 2**63 - 1  # of PyTorch's generators
 
@@ -295,7 +296,8 @@ def train(
             result = run(**images, manifest=evaluation)
         if result["outcome"] == "interrupted":
             raise KeyboardInterrupt(
-                f"kept {result['checkpoint']} and {result['weights']} after {result['pairs']} "
-                "pairs; the same command with --resume goes on from there"
+                f"kept {result['checkpoint']} and {result['weights']} after "
+                f"{counted(result['pairs'], 'pair')}; the same command with --resume goes on from "
+                "there"
             )
         tell(told(result), result, quiet=quiet, as_json=as_json)

@@ -6,6 +6,7 @@ from typing import Any
 import typer
 
 from pwcflow.cli.options import kind_and_folder
+from pwcflow.counted import counted
 
 STAGES_DECIDE = {
     *("data", "size", "motion", "steps", "lr", "warm_up", "optimizer", "robust"),
@@ -81,7 +82,7 @@ def share(value: float) -> float:
 
 def told(result: dict[str, Any]) -> str:
     """Return a run in one sentence, such as "..., error on training pairs 5.16 -> 4.07 px"."""
-    sentence = f"{result['weights']}: {result['pairs']} pairs, {result['outcome']}"
+    sentence = f"{result['weights']}: {counted(result['pairs'], 'pair')}, {result['outcome']}"
     for name, after in result["errors"].items():
         before = result.get("errors_before", {}).get(name)
         change = f"{after:.2f}" if before is None else f"{before:.2f} -> {after:.2f}"

@@ -16,6 +16,7 @@ class Interruption:
     def __init__(self, then: Callable[[], None] | None = None) -> None:
         """Nobody wants it yet; `then` is called whenever somebody does."""
         self.requested = False
+        self._raising = False
         self._then = then
         self._outer: Interruption | None = None
 
@@ -24,6 +25,8 @@ class Interruption:
         self.request()
         if number == signal.SIGINT:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self._raising:
+            raise KeyboardInterrupt
 
     def request(self) -> None:
         """Want it, here and in the blocks around this one."""
@@ -32,6 +35,17 @@ class Interruption:
             self._then()
         if self._outer:
             self._outer.request()
+
+    @contextmanager
+    def abandoning(self) -> Iterator[None]:
+        """Leave a block at once when somebody wants to stop: nothing needs what it was making."""
+        self._raising = True
+        try:
+            yield
+        except KeyboardInterrupt:
+            self.request()
+        finally:
+            self._raising = False
 
     def inside(self, handler: object) -> None:
         """Be inside of the block whose handler was in place before, if it is such a block's."""

@@ -89,14 +89,17 @@ class Report:
         self.told, self._told_at = step, now
         self._tell("training", line)
 
-    def validating(self, pairs: int) -> None:
-        """Say what may take a while now, to whoever watches: `pairs` of each set are measured."""
+    def say(self, sentence: str) -> None:
+        """Say what is done now, and may take a while, to whoever watches."""
         if self._log:
-            self._log.say(f"measuring the weights on {pairs} pairs of each set ...")
+            self._log.say(sentence)
 
-    def validation(self, step: int, measured: Mapping[str, Measured], seconds: float) -> None:
-        """Tell how the weights do, which took some seconds that count for no interval."""
+    def paused(self, seconds: float) -> None:
+        """Let the last seconds, in which no steps were made, count for no interval."""
         self._told_at += seconds
+
+    def validation(self, step: int, measured: Mapping[str, Measured]) -> None:
+        """Tell how the weights do."""
         line: dict[str, object] = {"step": step}
         for name, result in measured.items():
             line[f"{name}_epe_px"] = result.epe_px

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from pwcflow.aligned import IMAGE_CHANNELS, IMAGE_GAP, AlignedPwcNet
+from pwcflow.counted import counted
 from pwcflow.device import find_device
 from pwcflow.errors import OutputError, PwcFlowError
 from pwcflow.network import uninitialized
@@ -29,9 +30,9 @@ from pwcflow.training.report import Report
 from pwcflow.training.schedule import Pace, one_cycle
 from pwcflow.training.settings import Outcome, Summary, TrainSettings
 from pwcflow.training.start import start
-from pwcflow.training.step import Renderer, TrainingStep
+from pwcflow.training.step import Batch, Renderer, TrainingStep
 from pwcflow.training.tensorboard import import_tensorboard
-from pwcflow.training.validation import MakeRenderers, validate
+from pwcflow.training.validation import MakeRenderers, Measured, validate
 
 FAILURES_TOLERATED = 50
 """Steps in a row without a finite gradient, after which no smaller loss scale will help."""
@@ -138,9 +139,9 @@ class _Run:
         """Make all steps, and write what a run leaves."""
         settings = self._settings
         with closing(self._told), catching_interruptions() as interruption, _benchmarking():
-            self._prepare()
+            self._prepare(interruption)
             if self._step == 0:
-                self._validate()
+                self._validate(interruption)
                 self._errors_before = self._errors
             outcome = self._make_steps(interruption)
             seconds = self._elapsed()
@@ -149,7 +150,9 @@ class _Run:
                     self._save()
                 export_weights(self._weights(), settings.weights_path)
             if outcome == "finished" and self._validated_step != self._step:
-                self._validate()
+                self._validate(interruption)
+                if interruption.requested:  # what is left is to measure, once it is resumed
+                    outcome = "interrupted"
         return Summary(
             outcome=outcome,
             step=self._step,
@@ -165,25 +168,37 @@ class _Run:
             log=settings.log_path,
         )
 
-    def _prepare(self) -> None:
+    def _prepare(self, interruption: Interruption) -> None:
         """Load the first scenes, check what they render to, and capture the step on a GPU."""
         settings = self._settings
-        self._renderer.load(self._step)
-        n, h, w = settings.batch, settings.height, settings.width
-        batch = self._renderer.render()
+        self._told.say(f"preparing {counted(settings.batch, 'pair')} for the first step ...")
+        with interruption.abandoning():
+            self._renderer.load(self._step)
+            self._check_shapes(self._renderer.render())
+        # Scenes that were not loaded to their end must not be rendered.
+        if self._ranks.device.type == "cuda" and settings.graphs and not interruption.requested:
+            self._work.capture()
+        self._started = self._last_save = time.monotonic()
+        self._pace.observe(self._step, self._elapsed())
+
+    def _check_shapes(self, batch: Batch) -> None:
+        n, h, w = self._settings.batch, self._settings.height, self._settings.width
         shapes = [tuple(tensor.shape) for tensor in (batch.images, batch.flow, batch.valid)]
         expected = [(2 * n, IMAGE_CHANNELS + IMAGE_GAP, h, w), (n, 2, h, w), (n, 1, h, w)]
         if shapes != expected:
             raise ValueError(f"the renderer must give tensors {expected}, but they are {shapes}")
-        if self._ranks.device.type == "cuda" and settings.graphs:
-            self._work.capture()
-        self._started = self._last_save = time.monotonic()
-        self._pace.observe(self._step, self._elapsed())
 
     def _make_steps(self, interruption: Interruption) -> Outcome:
         """Step until there is a reason to stop, and return it; the same in all processes."""
         first = self._step
         self._told.begin(self._step)
+        if not interruption.requested:
+            every = self._settings.log_every
+            steps = "step" if every == 1 else f"{every} steps"
+            self._told.say(
+                f"training; a line follows every {steps}, and Ctrl-C ends it after the step "
+                "it is at ..."
+            )
         while (outcome := self._reason_to_stop(interruption, first)) is None:
             peak, warm_share = self._settings.peak_lr, self._settings.warm_share
             self._rate = one_cycle(self._pace.progress(self._step + 1), peak, warm_share)
@@ -192,9 +207,9 @@ class _Run:
             self._pairs += self._settings.batch * self._ranks.world
             if self._step % self._settings.log_every == 0:
                 self._report()
-            every = self._settings.validate_every
-            if every is not None and self._step % every == 0:
-                self._validate()
+            validated = self._settings.validate_every
+            if validated is not None and self._step % validated == 0:
+                self._validate(interruption)
             pause = self._settings.checkpoint_seconds
             if self._ranks.rank == 0 and time.monotonic() - self._last_save >= pause:
                 self._save()
@@ -229,21 +244,27 @@ class _Run:
             scale=self._optimizer.scale.item(),
         )
 
-    def _validate(self) -> None:
+    def _validate(self, interruption: Interruption) -> None:
         """Measure `_weights()` on pairs that stay the same; the clock stands meanwhile."""
-        if self._make_validation is None or self._ranks.rank > 0:
+        if self._make_validation is None or self._ranks.rank > 0 or interruption.requested:
             return
         began = time.monotonic()
         batches = self._settings.validation_batches
-        self._told.validating(batches * self._settings.batch)
+        pairs = counted(batches * self._settings.batch, "pair")
+        self._told.say(f"measuring the weights on {pairs} of each set ...")
         weights, device = self._weights(), self._ranks.device
-        measured = validate(weights, self._make_validation, batches, device)
-        self._validated_step = self._step
-        self._errors = {name: result.epe_px for name, result in measured.items()}
+        measured: Mapping[str, Measured] | None = None
+        with interruption.abandoning():
+            measured = validate(weights, self._make_validation, batches, device)
         seconds = time.monotonic() - began
         self._started += seconds
         self._last_save += seconds
-        self._told.validation(self._step, measured, seconds)
+        self._told.paused(seconds)
+        if measured is None:
+            return
+        self._validated_step = self._step
+        self._errors = {name: result.epe_px for name, result in measured.items()}
+        self._told.validation(self._step, measured)
 
     def _weights(self) -> Mapping[str, Tensor]:
         """Return the weights that come out of the run if it ends here."""

@@ -291,6 +291,31 @@ def test_trained_weights_are_those_of_an_estimate(inputs):
     assert_one_error_line(again.stderr, "is of an earlier run")
 
 
+def test_a_finished_training_is_told_as_it_was_and_not_measured_again(inputs):
+    common = ["-o", "out/run", "--size", "64x64", "--batch", "1", "--device", "cpu"]
+
+    def resume(*options):
+        return invoke("train", *common, "--resume", *options)
+
+    first = invoke("train", *common, "--steps", "1")
+    assert first.stdout.startswith(
+        "out/run/weights.safetensors: 1 pair, finished, error on training pairs "
+    )
+    weights, log = (Path("out/run", name) for name in ("weights.safetensors", "log.jsonl"))
+    before = weights.read_bytes(), log.read_bytes()
+    weights.unlink()
+    again = resume("--steps", "1")
+    told = "the run in out/run is finished: all is trained and measured\n"
+    assert (again.exit_code, again.stdout, again.stderr) == (0, first.stdout, told)
+    assert (weights.read_bytes(), log.read_bytes()) == before
+    assert resume("--steps", "1", "--quiet").stderr == ""
+    other = resume("--steps", "1", "--seed", "7")
+    assert other.exit_code == 1
+    assert_one_error_line(other.stderr, "of a run with the seed 0; resume it so, not with")
+    longer = resume("--steps", "2")
+    assert longer.stdout.startswith("out/run/weights.safetensors: 2 pairs, finished, error on")
+
+
 def test_a_preview_is_a_picture_of_pairs_in_two_columns(inputs):
     result = invoke("train", "--preview", "out/a.png", "--size", "64x64", "--device", "cpu")
     assert (result.exit_code, result.stdout) == (0, "out/a.png: pairs and their flow\n")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from pwcflow.counted import counted
 from pwcflow.errors import DeviceError, OutputError, WeightsError
 from pwcflow.training.checkpoint import load_checkpoint
 from pwcflow.training.recipe import DEFAULT, RECIPES, Stage, run_recipe
@@ -283,9 +284,10 @@ def test_the_command_trains_by_a_recipe(here, monkeypatch):
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
     again = invoke("train", "-o", "run", *options, "--resume")
     assert again.exit_code == 0
-    pairs = json.loads((here / "run/1/result.json").read_text())["pairs"]
+    assert again.stderr == "stage 1 of 1 is finished\n"
+    pairs = counted(json.loads((here / "run/1/result.json").read_text())["pairs"], "pair")
     assert again.stdout.startswith(
-        f"run/weights.safetensors: {pairs} pairs, finished, error on training pairs "
+        f"run/weights.safetensors: {pairs}, finished, error on training pairs "
     )
     refused = invoke("train", "-o", "run", *options)
     assert refused.exit_code == 1

@@ -14,17 +14,15 @@ from pwcflow.device import find_device
 from pwcflow.errors import DeviceError, OutputError, WeightsError
 from pwcflow.locks import replacing_alone
 from pwcflow.outputs import make_folder
-from pwcflow.training.checkpoint import export_weights, load_checkpoint
-from pwcflow.training.interpolation import interpolated
 from pwcflow.training.interruption import catching_interruptions
 from pwcflow.training.log import RunLog
 from pwcflow.training.ranks import started_by_torchrun
-from pwcflow.training.run import RESULT, run_training, write_result
+from pwcflow.training.result import RESULT, finished_result, restore_weights, write_result
+from pwcflow.training.run import run_training
 from pwcflow.training.scene import SceneSettings
 from pwcflow.training.settings import OptimizerName, TrainSettings
 from pwcflow.training.textures import check_folders
 from pwcflow.training.trainer import DivergedError
-from pwcflow.weights import load_weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,10 +111,11 @@ def run_recipe(
     results: list[dict[str, Any]] = []
     with catching_interruptions() as interruption:
         for number, (stage, run) in enumerate(zip(stages, runs, strict=True), 1):
-            result = _finished(run) if settings.resume else None
+            result = finished_result(run.output) if settings.resume else None
             with _telling_how_to_go_on(number, runs):
                 if result is not None:
-                    _restore_weights(run)
+                    log.say(f"stage {number} of {len(stages)} is finished")
+                    restore_weights(run)
                 else:
                     if interruption.requested:
                         raise KeyboardInterrupt
@@ -198,35 +197,6 @@ def _in_common(settings: TrainSettings) -> dict[str, Any]:
 
 def _is_begun(run: TrainSettings) -> bool:
     return run.checkpoint_path.exists() or (run.output / RESULT).exists()
-
-
-def _finished(run: TrainSettings) -> dict[str, Any] | None:
-    """Return what a finished stage came to; None for one that is still to do, or to go on with."""
-    try:
-        result = json.loads((run.output / RESULT).read_bytes())
-    except (OSError, ValueError):
-        return None
-    is_whole = (
-        isinstance(result, dict)
-        and isinstance(result.get("pairs"), int)
-        and isinstance(result.get("seconds"), float)
-        and result.get("outcome") == "finished"
-    )
-    return result if is_whole else None
-
-
-def _restore_weights(run: TrainSettings) -> None:
-    """Write the weights of a finished stage once more, if they are damaged or gone.
-
-    Raises:
-        WeightsError: its checkpoint is damaged or gone, too.
-    """
-    try:
-        load_weights(run.weights_path, quiet=True)
-    except WeightsError:
-        checkpoint = load_checkpoint(run.checkpoint_path)
-        average = checkpoint.optimizer["average"]
-        export_weights(interpolated(average, checkpoint.kept, run.keep), run.weights_path)
 
 
 @contextmanager

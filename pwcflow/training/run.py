@@ -1,6 +1,5 @@
 """A training run from folders of images or of real pairs: what `pwcflow train` does."""
 
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ from typing import Any, Protocol
 
 import torch
 
-from pwcflow.atomic_file import check_writable, replacing
+from pwcflow.atomic_file import check_writable
 from pwcflow.datasets import PairFiles, find_pairs, read_true_pair
 from pwcflow.device import find_device
 from pwcflow.errors import OutputError
@@ -20,12 +19,15 @@ from pwcflow.evaluation import evaluate
 from pwcflow.image_file import check_image_suffix, write_image
 from pwcflow.training.augment import AugmentSettings
 from pwcflow.training.contact_sheet import preview_sheet
+from pwcflow.training.log import RunLog
 from pwcflow.training.pairs import PairSource
 from pwcflow.training.ranks import is_first_process
 from pwcflow.training.render import Renderer
 from pwcflow.training.render_reference import Textures
+from pwcflow.training.result import finished_result, restore_weights, write_result
 from pwcflow.training.scene import SceneSettings
 from pwcflow.training.settings import TrainSettings
+from pwcflow.training.start import is_over
 from pwcflow.training.step import Renderer as Source
 from pwcflow.training.textures import check_folders, load_textures
 from pwcflow.training.trainer import train
@@ -34,8 +36,6 @@ CPU_VALIDATION_BATCHES, CPU_VALIDATION_PAIRS = 4, 16
 """Of each validation set, at most: a CPU takes seconds for a pair."""
 VALIDATION_SEED = 1_000_003
 PREVIEW_PAIRS = 12
-RESULT = "result.json"
-"""What a run came to, in its folder."""
 
 
 class MakeSource(Protocol):
@@ -84,29 +84,19 @@ def run_training(
         if datasets
         else scenes_of(photos, sprites, scenes)
     )
-    if find_device(settings.device).type == "cpu":
-        batches = min(CPU_VALIDATION_BATCHES, max(1, CPU_VALIDATION_PAIRS // settings.batch))
-        settings = replace(settings, validation_batches=batches)
     sets = {"training": make}
     if holdout:
         sets["holdout"] = scenes_of(holdout if photos else [], holdout, scenes)
-    with _keeping_textures():
-        summary = train(
-            settings,
-            partial(make, batch=settings.batch, seed=settings.seed),
-            partial(_validation, sets=sets, batch=settings.batch),
-        )
-    result: dict[str, Any] = {
-        name: str(value) if isinstance(value, Path) else value
-        for name, value in asdict(summary).items()
-    }
-    if data:
-        named = zip(data, datasets, strict=True)
-        result["data"] = {f"{kind}:{folder}": len(pairs) for (kind, folder), pairs in named}
+    result = _finished_before(settings)
+    if result is None:
+        result = _trained(settings, make, sets)
+        if data:
+            named = zip(data, datasets, strict=True)
+            result["data"] = {f"{kind}:{folder}": len(pairs) for (kind, folder), pairs in named}
     if not is_first_process():
         return result
-    if measured and summary.outcome == "finished":
-        estimator = FlowEstimator(summary.weights, str(find_device(settings.device)))
+    if measured and result["outcome"] == "finished":
+        estimator = FlowEstimator(settings.weights_path, str(find_device(settings.device)))
         result["scores"] = {
             dataset: asdict(score)
             for dataset, score in evaluate(estimator, map(read_true_pair, measured)).items()
@@ -115,14 +105,38 @@ def run_training(
     return result
 
 
-def write_result(folder: Path, result: dict[str, Any]) -> None:
-    """Write what a run came to.
+def _finished_before(settings: TrainSettings) -> dict[str, Any] | None:
+    """Return what a run came to that has nothing left to do; None for any other.
 
     Raises:
-        OutputError: it cannot be written.
+        WeightsError: its checkpoint cannot be used, or is of a run with other settings.
     """
-    with replacing(folder / RESULT) as temporary:
-        temporary.write_text(json.dumps(result, indent=2), encoding="utf-8")
+    result = finished_result(settings.output) if settings.resume else None
+    if result is None or not is_over(settings):
+        return None
+    if is_first_process():
+        restore_weights(settings)
+        log = RunLog(settings.log_path, echo=settings.echo)
+        log.say(f"the run in {settings.output} is finished: all is trained and measured")
+    return result
+
+
+def _trained(
+    settings: TrainSettings, make: MakeSource, sets: dict[str, MakeSource]
+) -> dict[str, Any]:
+    if find_device(settings.device).type == "cpu":
+        batches = min(CPU_VALIDATION_BATCHES, max(1, CPU_VALIDATION_PAIRS // settings.batch))
+        settings = replace(settings, validation_batches=batches)
+    with _keeping_textures():
+        summary = train(
+            settings,
+            partial(make, batch=settings.batch, seed=settings.seed),
+            partial(_validation, sets=sets, batch=settings.batch),
+        )
+    return {
+        name: str(value) if isinstance(value, Path) else value
+        for name, value in asdict(summary).items()
+    }
 
 
 def scenes_of(photos: list[Path], sprites: list[Path], scenes: SceneSettings) -> MakeSource:

@@ -102,6 +102,11 @@ class TrainSettings:
         return self.output / "checkpoint.pt"
 
     @property
+    def length_seconds(self) -> float | None:
+        """Length of the run; None if its steps say it."""
+        return None if self.minutes is None else 60.0 * self.minutes
+
+    @property
     def checkpoint_seconds(self) -> float:
         """Time between two checkpoints: at most a fifth of the run, if its minutes are given."""
         minutes = self.checkpoint_minutes

@@ -12,6 +12,7 @@ from pwcflow.errors import WeightsError
 from pwcflow.training.checkpoint import Checkpoint, load_checkpoint
 from pwcflow.training.initial import initial_weights
 from pwcflow.training.optimizer import FlatAdamW
+from pwcflow.training.schedule import Pace
 from pwcflow.training.settings import TrainSettings
 from pwcflow.weights import load_weights
 
@@ -70,6 +71,22 @@ def start(settings: TrainSettings, optimizer: FlatAdamW, *, quiet: bool) -> Star
     if settings.keep_of is not None:
         weights = align_state(load_weights(settings.keep_of, quiet=quiet).state)
     return Start(kept=weights if settings.keep else None)
+
+
+def is_over(settings: TrainSettings) -> bool:
+    """Return whether the run to go on with has come to its end, as `settings` say it.
+
+    Raises:
+        WeightsError: the checkpoint cannot be used, or is of a run with other settings.
+    """
+    if not settings.checkpoint_path.exists():
+        return False
+    checkpoint = load_checkpoint(settings.checkpoint_path)
+    _check_same(settings, checkpoint)
+    _check_keeps_same(settings, checkpoint, quiet=True)
+    pace = Pace(settings.steps, settings.length_seconds)
+    pace.observe(checkpoint.step, checkpoint.seconds)
+    return pace.progress(checkpoint.step) >= 1.0
 
 
 def _check_same(settings: TrainSettings, checkpoint: Checkpoint) -> None:

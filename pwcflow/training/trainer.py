@@ -127,8 +127,7 @@ class _Run:
         self._work = TrainingStep(
             network, self._renderer, self._optimizer, q=settings.q, world=ranks.world
         )
-        minutes = settings.minutes
-        self._pace = Pace(settings.steps, None if minutes is None else 60.0 * minutes)
+        self._pace = Pace(settings.steps, settings.length_seconds)
         self._told = Report(settings, ranks, self._step)
         self._saved_step: int | None = None
         self._make_validation = make_validation

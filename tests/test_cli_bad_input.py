@@ -99,7 +99,7 @@ BAD_INPUT = [
     ("train -o out/run --minutes 1 --recipe default --device cpu --photos none", "none is not a"),
     (
         "train -o out/run --steps 1 --device cpu --photos frames --sprites frames",
-        "there is no cut-out in frames: no PNG with an alpha channel of 8 bits that is not",
+        "there is no cut-out in frames: no PNG or WebP with an alpha channel of 8 bits that is not",
     ),
     ("train -o empty/run --steps 1 --device cpu", "cannot write empty/run: "),
     (

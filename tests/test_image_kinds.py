@@ -11,7 +11,7 @@ import pytest
 import tifffile
 from PIL import Image as Pillow
 
-from pwcflow.image_file import read_image, write_image
+from pwcflow.image_file import read_image, read_rgba, write_image
 from tests.image_samples import (
     AVIF,
     DEEP,
@@ -192,3 +192,45 @@ def test_others_read_16_bits_that_are_written(tmp_path):
     write_image(tmp_path / "a.png", DEEP)
     with Pillow.open(tmp_path / "a.png") as picture:  # gives the upper 8 of 16 bits
         np.testing.assert_array_equal(np.asarray(picture), DEEP >> 8)
+
+
+def pillow_bytes(image, suffix, **options):
+    data = io.BytesIO()
+    image.save(data, suffix, **options)
+    return data.getvalue()
+
+
+ALPHA = np.array([[[10, 20, 30, 255], [40, 50, 60, 128]]], np.uint8)
+GRAY_ALPHA = np.array([[[10, 255], [40, 128]]], np.uint8)
+PALETTE = Pillow.new("P", (2, 1))
+PALETTE.putpalette([10, 20, 30, 40, 50, 60])
+PALETTE.putpixel((1, 0), 1)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (pillow_bytes(Pillow.fromarray(ALPHA), "png"), ALPHA),
+        (pillow_bytes(Pillow.fromarray(ALPHA), "webp", lossless=True, exact=True), ALPHA),
+        (  # with the header VP8X, as it has EXIF, which turns it half round
+            pillow_bytes(
+                Pillow.fromarray(ALPHA), "webp", lossless=True, exact=True,
+                exif=b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x03\0\0\0\0\0\0",
+            ),
+            ALPHA[:, ::-1],
+        ),
+        (pillow_bytes(Pillow.fromarray(GRAY_ALPHA), "png"), GRAY_ALPHA[..., [0, 0, 0, 1]]),
+        (
+            pillow_bytes(PALETTE, "png", transparency=bytes([255, 128])),
+            ALPHA,
+        ),
+        (pillow_bytes(Pillow.fromarray(ALPHA[..., :3]), "png"), ALPHA[..., :3]),
+        (pillow_bytes(Pillow.fromarray(ALPHA[..., :3]), "webp", lossless=True), ALPHA[..., :3]),
+        (pillow_bytes(Pillow.fromarray(ALPHA), "tiff"), ALPHA[..., :3]),
+    ],
+    ids=["png", "webp", "turned webp", "gray", "palette", "rgb png", "rgb webp", "tiff"],
+)  # fmt: skip
+def test_alpha_is_read_beside_the_colours_where_a_png_or_webp_has_it(tmp_path, data, expected):
+    (tmp_path / "a").write_bytes(data)
+    np.testing.assert_array_equal(read_rgba(tmp_path / "a"), expected)
+    np.testing.assert_array_equal(read_image(tmp_path / "a"), expected[..., :3])

@@ -333,6 +333,22 @@ def test_cut_outs_among_photographs_are_only_cut_outs(tmp_path):
         check_folders([tmp_path / "photos"], [], [tmp_path])
     check_folders([tmp_path / "photos"], [tmp_path], [tmp_path / "photos"])
     check_folders([], [tmp_path], [tmp_path])  # no photographs are wanted
+    with pytest.raises(ImageError, match=r"no cut-out in .*; add some, or train on photographs"):
+        check_folders([], [tmp_path], [tmp_path / "photos"])
+
+
+def test_a_webp_with_alpha_is_a_cut_out_as_a_png_is(tmp_path):
+    cut_out = np.full((30, 30, 4), (30, 60, 90, 255), np.uint8)  # OpenCV: blue, green, red
+    cut_out[:2, :, 3] = 0
+    lossless = [cv2.IMWRITE_WEBP_QUALITY, 101]
+    cv2.imwrite(str(tmp_path / "a.webp"), cut_out, lossless)
+    cv2.imwrite(str(tmp_path / "b.webp"), np.full((6, 8, 3), 70, np.uint8), lossless)
+    found = load_textures([tmp_path], [tmp_path], photo_size=(6, 8), sprite_size=34)
+    assert len(found.photos) == 1
+    assert found.photos[0, 3, 4].tolist() == [70, 70, 70, 255]
+    assert found.sprites.shape == (1, 34, 34, 4)
+    assert found.sprites[0, 17, 17].tolist() == [90, 60, 30, 255]
+    assert not found.sprites[0, 3].any()
 
 
 def test_hidden_files_folders_and_what_is_transparent_all_over_are_passed_over(tmp_path):

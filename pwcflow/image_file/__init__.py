@@ -7,6 +7,7 @@ from pwcflow.image_file.files import (
     check_image_suffix,
     read_image,
     read_pages,
+    read_rgba,
     write_image,
 )
 
@@ -17,5 +18,6 @@ __all__ = [
     "eight_bits",
     "read_image",
     "read_pages",
+    "read_rgba",
     "write_image",
 ]

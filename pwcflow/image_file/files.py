@@ -17,11 +17,12 @@ from pwcflow.atomic_file import replacing
 from pwcflow.errors import ImageError, OutputError, reason_of
 from pwcflow.exr_header import MAGIC as EXR_MAGIC
 from pwcflow.image_file import exr, pnm, tiff
+from pwcflow.image_file.alpha import announces_alpha
 from pwcflow.image_file.animation import picture_count
 from pwcflow.image_file.damage import check_layout, check_tiff_page
 from pwcflow.image_file.exif import orientation_of, upright
 from pwcflow.image_file.floats import displayed, from_0_to_1, rgb_of
-from pwcflow.image_file.opencv import Decoded, decode_rgb, encode
+from pwcflow.image_file.opencv import Decoded, decode, decode_rgb, encode
 from pwcflow.image_file.tiff_pixels import decode_tiff
 from pwcflow.opencv_log import quiet_decoding
 
@@ -56,15 +57,24 @@ def read_image(path: str | Path) -> Image:
             pictures, other floats, or numbers of unknown range, or more than 2^28 pixels.
     """
     path = Path(path)
-    data = _read_bytes(path)
-    check_layout(path, data)
-    pictures = picture_count(data)
-    if pictures > 1:
-        raise ImageError(
-            f"{path} holds {pictures} pictures, and one is needed here; save the one you mean as a "
-            "file of its own, or take `pwcflow video` for the flow between them"
-        )
-    return _picture(path, data)
+    return _picture(path, _read_one(path))
+
+
+def read_rgba(path: str | Path) -> Image:
+    """Return an image as `read_image` does, but (H, W, 4) RGBA if it is a PNG or WebP with alpha.
+
+    Colours are not multiplied by alpha.
+
+    Raises:
+        ImageError: as in `read_image`.
+    """
+    path = Path(path)
+    data = _read_one(path)
+    image = decode(path, data, cv2.IMREAD_UNCHANGED) if announces_alpha(data) else None
+    if image is None or image.shape[2:] != (4,):
+        return _picture(path, data)
+    rgba = np.ascontiguousarray(image[..., [2, 1, 0, 3]])
+    return _checked(path, upright(rgba, orientation_of(data)))
 
 
 def read_pages(path: str | Path) -> tuple[int, Iterator[Image]]:
@@ -83,6 +93,19 @@ def read_pages(path: str | Path) -> tuple[int, Iterator[Image]]:
     check_layout(path, data)
     pages = tiff.pictures_of(data)
     return len(pages), (_page(path, data, page) for page in pages)
+
+
+def _read_one(path: Path) -> bytes:
+    """Return the bytes of a file of one picture."""
+    data = _read_bytes(path)
+    check_layout(path, data)
+    pictures = picture_count(data)
+    if pictures > 1:
+        raise ImageError(
+            f"{path} holds {pictures} pictures, and one is needed here; save the one you mean as a "
+            "file of its own, or take `pwcflow video` for the flow between them"
+        )
+    return data
 
 
 def _picture(path: Path, data: bytes) -> Image:

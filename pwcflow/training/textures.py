@@ -10,14 +10,13 @@ import numpy.typing as npt
 import torch
 
 from pwcflow.errors import ImageError
-from pwcflow.image_file import IMAGE_SUFFIXES, read_image
+from pwcflow.image_file import IMAGE_SUFFIXES, Image, read_rgba
 from pwcflow.training.render_reference import Textures
 
 PHOTO_HEIGHT, PHOTO_WIDTH = 640, 896
 SPRITE_SIZE = 256
-_PNG = b"\x89PNG"
 _TRANSPARENT = 0.05
-"""A PNG of which more than this share is transparent, with an alpha below a half, is a cut-out."""
+"""An image is a cut-out if more than this share of it has an alpha below a half."""
 
 
 def load_textures(
@@ -31,9 +30,9 @@ def load_textures(
 
     Args:
         photos: folders of photographs; each is scaled to cover `photo_size` and cropped to it.
-            PNG cut-outs are passed over, so one folder may hold both.
-        sprites: folders of PNG cut-outs with an alpha channel of 8 bits; each is fitted into a
-            square. Other images are passed over, and what is transparent all over.
+            Cut-outs are passed over, so one folder may hold both.
+        sprites: folders of cut-outs, PNG or WebP with an alpha channel of 8 bits; each is fitted
+            into a square. Other images are passed over, and what is transparent all over.
         photo_size: height and width.
         sprite_size: side of the square.
 
@@ -67,20 +66,24 @@ def check_folders(photos: Iterable[Path], sprites: Iterable[Path], holdout: Iter
     Args:
         photos: folders of photographs.
         sprites: folders of cut-outs.
-        holdout: folders of either; with `photos` they hold a photograph.
+        holdout: folders of either; with `photos` they hold a photograph, else a cut-out.
 
     Raises:
         ImageError: a folder is missing or has no image in it, or only images of the other kind.
     """
     photographs, cut_outs, others = map(_images, (photos, sprites, holdout))
     for files in (photographs, others if photographs else []):
-        if files and all(map(_is_cut_out, files)):
+        if files and all(_is_cut_out(read_rgba(file)) for file in files):
             raise _no_photograph(files)
-    if cut_outs and all(_sprite(file, SPRITE_SIZE) is None for file in cut_outs):
-        raise ImageError(
-            f"there is no cut-out in {_folders_of(cut_outs)}: no PNG with an alpha channel of 8 "
-            "bits that is not transparent all over; add some, or give photographs as such"
-        )
+    for files, instead in (
+        (cut_outs, "give photographs as such"),
+        ([] if photographs else others, "train on photographs, too"),
+    ):
+        if files and all(_sprite(file, SPRITE_SIZE) is None for file in files):
+            raise ImageError(
+                f"there is no cut-out in {_folders_of(files)}: no PNG or WebP with an alpha "
+                f"channel of 8 bits that is not transparent all over; add some, or {instead}"
+            )
 
 
 def _no_photograph(files: list[Path]) -> ImageError:
@@ -114,26 +117,19 @@ def _images(folders: Iterable[Path]) -> list[Path]:
     return files
 
 
-def _is_cut_out(file: Path) -> bool:
-    image = _with_alpha(file)
-    if image is None:
+def _is_cut_out(image: Image) -> bool:
+    """Return whether an image, RGB or RGBA, is transparent over much of it."""
+    if image.shape[2] == 3:
         return False
-    return bool((image[..., 3] <= np.iinfo(image.dtype).max // 2).mean() > _TRANSPARENT)
-
-
-def _with_alpha(file: Path) -> npt.NDArray[Any] | None:
-    """Return the (H, W, 4) pixels of a PNG with an alpha channel; None of any other file."""
-    data = np.fromfile(file, np.uint8)
-    if data[: len(_PNG)].tobytes() != _PNG:
-        return None
-    image: npt.NDArray[Any] | None = cv2.imdecode(data, cv2.IMREAD_UNCHANGED)
-    return None if image is None or image.ndim != 3 or image.shape[2] != 4 else image
+    half = 127 if image.dtype == np.uint8 else 32767
+    return bool((image[..., 3] <= half).mean() > _TRANSPARENT)
 
 
 def _photo(file: Path, size: tuple[int, int]) -> npt.NDArray[np.uint8] | None:
-    image: npt.NDArray[Any] = read_image(file)
-    if _is_cut_out(file):
+    image: npt.NDArray[Any] = read_rgba(file)
+    if _is_cut_out(image):
         return None
+    image = image[..., :3]
     if image.dtype == np.uint16:
         image = (image >> 8).astype(np.uint8)
     elif image.dtype == np.float32:
@@ -153,9 +149,8 @@ def _photo(file: Path, size: tuple[int, int]) -> npt.NDArray[np.uint8] | None:
 
 
 def _sprite(file: Path, size: int) -> npt.NDArray[np.uint8] | None:
-    read_image(file)  # says what is wrong with a damaged one
-    image = _with_alpha(file)
-    if image is None or image.dtype != np.uint8 or not image[..., 3].any():
+    image = read_rgba(file)
+    if image.shape[2] == 3 or image.dtype != np.uint8 or not image[..., 3].any():
         return None
     # A pixel is left free on each side, so that sampling fades out at the outline.
     scale = (size - 4) / max(image.shape[:2])
@@ -166,6 +161,5 @@ def _sprite(file: Path, size: int) -> npt.NDArray[np.uint8] | None:
     small = cv2.resize(premultiplied, fitted, interpolation=smooth)
     square = np.zeros((size, size, 4), np.uint8)
     top, left = (size - fitted[1]) // 2, (size - fitted[0]) // 2
-    rgba = small[..., [2, 1, 0, 3]]
-    square[top : top + fitted[1], left : left + fitted[0]] = np.rint(rgba).clip(0, 255)
+    square[top : top + fitted[1], left : left + fitted[0]] = np.rint(small).clip(0, 255)
     return square

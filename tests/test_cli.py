@@ -8,11 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
 from pwcflow.flow_file import read_flow, write_flow
-from pwcflow.image_file import read_image
+from pwcflow.image_file import read_image, write_image
 from pwcflow.locks import LOCK_NAME, locked_folder
 from pwcflow.visualization import STYLES, occlusion, overlay
 from tests.command_line import (
@@ -289,6 +290,45 @@ def test_trained_weights_are_those_of_an_estimate(inputs):
     again = invoke("train", "-o", "out/new/run", *length)
     assert again.exit_code == 1
     assert_one_error_line(again.stderr, "is of an earlier run")
+
+
+def test_a_training_tells_what_images_it_was_given(inputs):
+    square = np.full((40, 40, 4), 200, np.uint8)
+    square[:10, :, 3] = 0
+    for folder, photos, cut_outs in (("many", 3, 1), ("few", 1, 2)):
+        Path(folder).mkdir()
+        for number in range(photos):
+            write_image(f"{folder}/{number}.png", square[..., :3])
+        for number in range(cut_outs):
+            cv2.imwrite(f"{folder}/cut{number}.png", square)
+    few = {"photographs": 1, "cut_outs": 2}
+    runs = {
+        "--photos many --sprites many --holdout few": (
+            "rendering from 3 photographs and 1 cut-out, measuring on 1 photograph and 2 cut-outs",
+            {"training": {"photographs": 3, "cut_outs": 1}, "holdout": few},
+        ),
+        "--sprites many --holdout few": (  # whose photograph is not needed
+            "rendering from 1 cut-out, measuring on 2 cut-outs",
+            {
+                "training": {"photographs": 0, "cut_outs": 1},
+                "holdout": few | {"photographs": 0},
+            },
+        ),
+        "--photos many": (
+            "rendering from 3 photographs",
+            {"training": {"photographs": 3, "cut_outs": 0}},
+        ),
+        "": (
+            "rendering from computed patterns",
+            {"training": {"photographs": 0, "cut_outs": 0}},
+        ),
+    }
+    common = ["--size", "64x64", "--batch", "1", "--device", "cpu", "--steps", "1", "--json"]
+    for number, (folders, (told, counts)) in enumerate(runs.items()):
+        result = invoke("train", "-o", f"out/{number}", *folders.split(), *common)
+        assert result.stderr.splitlines()[0] == told
+        assert json.loads(result.stdout)["images"] == counts
+        assert json.loads(Path(f"out/{number}/result.json").read_text())["images"] == counts
 
 
 def test_a_finished_training_is_told_as_it_was_and_not_measured_again(inputs):

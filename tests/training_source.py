@@ -67,7 +67,7 @@ def run_and_keep_the_state(rank, settings, world, port):
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world)}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     with joined_by_environment(settings.device) as ranks:
-        run = _Run(settings, shifted_textures, None, ranks)
+        run = _Run(settings, shifted_textures, None, None, ranks)
         run.run()
     torch.save(run._optimizer.state(), settings.output / f"rank{rank}.pt")
 

@@ -60,7 +60,9 @@ def train(
     sprites: Annotated[
         list[Path] | None,
         typer.Option(
-            metavar="DIR", readable=False, help="Folder of PNG cut-outs with alpha; repeatable."
+            metavar="DIR",
+            readable=False,
+            help="Folder of cut-outs, PNG or WebP with alpha; repeatable.",
         ),
     ] = None,
     holdout: Annotated[

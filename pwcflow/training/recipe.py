@@ -237,7 +237,7 @@ def _sum_up(
         "outcome": "finished",
         "pairs": sum(result["pairs"] for result in results),
         "seconds": sum(result["seconds"] for result in results),
-        **{name: results[-1][name] for name in measured if name in results[-1]},
+        **{name: results[-1][name] for name in (*measured, "images") if name in results[-1]},
         "weights": str(settings.weights_path),
         "log": str(settings.log_path),
         "stages": [

@@ -3,9 +3,10 @@
 import time
 from collections.abc import Mapping
 
+from pwcflow.counted import counted
 from pwcflow.training.log import RunLog
 from pwcflow.training.ranks import Ranks
-from pwcflow.training.settings import TrainSettings
+from pwcflow.training.settings import ImageCounts, TrainSettings
 from pwcflow.training.step import Statistics
 from pwcflow.training.tensorboard import EventFile
 from pwcflow.training.validation import Measured
@@ -122,6 +123,23 @@ class Report:
             step = line["step"]
             assert isinstance(step, int), "each line begins with it"
             self._events.add_numbers(group, numbers, step)
+
+
+def images_told(counts: ImageCounts) -> str:
+    """Return such as "rendering from 3 photographs and 2 cut-outs, measuring on 1 photograph".
+
+    The images trained on are measured on, too.
+    """
+    sentence = f"rendering from {_named(counts['training'])}"
+    if "holdout" in counts:
+        sentence += f", measuring on {_named(counts['holdout'])}"
+    return sentence
+
+
+def _named(counts: Mapping[str, int]) -> str:
+    nouns = {"photographs": "photograph", "cut_outs": "cut-out"}
+    named = [counted(count, nouns[name]) for name, count in counts.items() if count]
+    return " and ".join(named) or "computed patterns"
 
 
 def _mean(total: float, count: float) -> float | None:

@@ -26,11 +26,11 @@ from pwcflow.training.render import Renderer
 from pwcflow.training.render_reference import Textures
 from pwcflow.training.result import finished_result, restore_weights, write_result
 from pwcflow.training.scene import SceneSettings
-from pwcflow.training.settings import TrainSettings
+from pwcflow.training.settings import ImageCounts, TrainSettings
 from pwcflow.training.start import is_over
 from pwcflow.training.step import Renderer as Source
 from pwcflow.training.textures import check_folders, load_textures
-from pwcflow.training.trainer import train
+from pwcflow.training.trainer import CountImages, train
 
 CPU_VALIDATION_BATCHES, CPU_VALIDATION_PAIRS = 4, 16
 """Of each validation set, at most: a CPU takes seconds for a pair."""
@@ -79,17 +79,16 @@ def run_training(
     check_folders(photos, sprites, holdout)
     measured = find_pairs("manifest", manifest) if manifest else []
     datasets = [find_pairs(kind, folder) for kind, folder in data]
-    make = (
-        pairs_of(datasets, settings.height, settings.width)
-        if datasets
-        else scenes_of(photos, sprites, scenes)
-    )
-    sets = {"training": make}
+    folders = {"training": (photos, sprites)}
     if holdout:
-        sets["holdout"] = scenes_of(holdout if photos else [], holdout, scenes)
+        folders["holdout"] = (holdout if photos else [], holdout)
+    sets = {name: scenes_of(*given, scenes) for name, given in folders.items()}
+    if datasets:
+        sets["training"] = pairs_of(datasets, settings.height, settings.width)
     result = _finished_before(settings)
     if result is None:
-        result = _trained(settings, make, sets)
+        count = None if datasets else partial(_count_images, folders=folders)
+        result = _trained(settings, sets, count)
         if data:
             named = zip(data, datasets, strict=True)
             result["data"] = {f"{kind}:{folder}": len(pairs) for (kind, folder), pairs in named}
@@ -122,7 +121,7 @@ def _finished_before(settings: TrainSettings) -> dict[str, Any] | None:
 
 
 def _trained(
-    settings: TrainSettings, make: MakeSource, sets: dict[str, MakeSource]
+    settings: TrainSettings, sets: dict[str, MakeSource], count_images: CountImages | None
 ) -> dict[str, Any]:
     if find_device(settings.device).type == "cpu":
         batches = min(CPU_VALIDATION_BATCHES, max(1, CPU_VALIDATION_PAIRS // settings.batch))
@@ -130,8 +129,9 @@ def _trained(
     with _keeping_textures():
         summary = train(
             settings,
-            partial(make, batch=settings.batch, seed=settings.seed),
+            partial(sets["training"], batch=settings.batch, seed=settings.seed),
             partial(_validation, sets=sets, batch=settings.batch),
+            count_images,
         )
     return {
         name: str(value) if isinstance(value, Path) else value
@@ -180,6 +180,18 @@ def _textures(
     """Return textures on a device, for as long as `_keeping_textures` says."""
     textures = load_textures(photos, sprites)
     return Textures(textures.photos.to(device), textures.sprites.to(device))
+
+
+def _count_images(
+    device: torch.device, *, folders: dict[str, tuple[list[Path], list[Path]]]
+) -> ImageCounts:
+    """Return how many photographs and cut-outs are in the folders that each set is made of."""
+    counts = {}
+    for name, (photos, sprites) in folders.items():
+        textures = _textures(tuple(photos), tuple(sprites), device)
+        photographs = len(textures.photos) if photos else 0  # without any there is one of gray
+        counts[name] = {"photographs": photographs, "cut_outs": len(textures.sprites)}
+    return counts
 
 
 def _validation(

@@ -8,6 +8,8 @@ from pwcflow.network import check_size
 
 Outcome = Literal["finished", "interrupted", "diverged"]
 OptimizerName = Literal["adamw", "muon"]
+ImageCounts = dict[str, dict[str, int]]
+"""By validation set, how many `photographs` and `cut_outs` its scenes are made of."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +157,8 @@ class Summary:
     step; empty without validation, and for a run that was resumed."""
     errors: dict[str, float]
     """The same at the last validation after some steps; empty if there was none."""
+    images: ImageCounts
+    """Those that were read; empty for a run on real pairs."""
     checkpoint: Path
     weights: Path
     log: Path

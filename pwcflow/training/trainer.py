@@ -26,9 +26,9 @@ from pwcflow.training.ranks import (
     joined_by_environment,
     started_by_torchrun,
 )
-from pwcflow.training.report import Report
+from pwcflow.training.report import Report, images_told
 from pwcflow.training.schedule import Pace, one_cycle
-from pwcflow.training.settings import Outcome, Summary, TrainSettings
+from pwcflow.training.settings import ImageCounts, Outcome, Summary, TrainSettings
 from pwcflow.training.start import start
 from pwcflow.training.step import Batch, Renderer, TrainingStep
 from pwcflow.training.tensorboard import import_tensorboard
@@ -43,6 +43,10 @@ MakeRenderer = Callable[[torch.device, int, int], Renderer]
 """From the device, the rank and the number of processes; each rank must render other scenes."""
 
 
+CountImages = Callable[[torch.device], ImageCounts]
+"""From the device, which images the pairs are made of; it reads them."""
+
+
 class DivergedError(PwcFlowError):
     """Training gives numbers that are not finite, and would go on so."""
 
@@ -51,6 +55,7 @@ def train(
     settings: TrainSettings,
     make_renderer: MakeRenderer,
     make_validation: MakeRenderers | None = None,
+    count_images: CountImages | None = None,
 ) -> Summary:
     """Train until the end of the settings, or until SIGINT or SIGTERM, and write the weights.
 
@@ -63,6 +68,8 @@ def train(
         make_renderer: makes what the pairs come from.
         make_validation: makes the pairs that the weights to write are measured on before the first
             step, every `validate_every` steps, and when the run is finished; None for no such.
+        count_images: counts the images that pairs are rendered from, which is told before the first
+            step; None where none are.
 
     Returns:
         what the run came to; its checkpoint, which can be resumed, and its weights are written.
@@ -76,7 +83,7 @@ def train(
         DeviceError: there are fewer devices.
     """
     _check_output(settings)
-    work = partial(_run, settings, make_renderer, make_validation)
+    work = partial(_run, settings, make_renderer, make_validation, count_images)
     if started_by_torchrun():
         with joined_by_environment(settings.device) as ranks:
             summary = work(ranks)
@@ -98,9 +105,10 @@ def _run(
     settings: TrainSettings,
     make_renderer: MakeRenderer,
     make_validation: MakeRenderers | None,
+    count_images: CountImages | None,
     ranks: Ranks,
 ) -> Summary:
-    return _Run(settings, make_renderer, make_validation, ranks).run()
+    return _Run(settings, make_renderer, make_validation, count_images, ranks).run()
 
 
 class _Run:
@@ -111,6 +119,7 @@ class _Run:
         settings: TrainSettings,
         make_renderer: MakeRenderer,
         make_validation: MakeRenderers | None,
+        count_images: CountImages | None,
         ranks: Ranks,
     ) -> None:
         self._settings = settings
@@ -123,6 +132,7 @@ class _Run:
         self._errors_before, self._kept = begun.errors_before, begun.kept
         ranks.copy_first(self._optimizer.flats())
         self._optimizer.publish()
+        self._images = count_images(ranks.device) if count_images and ranks.rank == 0 else {}
         self._renderer = make_renderer(ranks.device, ranks.rank, ranks.world)
         self._work = TrainingStep(
             network, self._renderer, self._optimizer, q=settings.q, world=ranks.world
@@ -138,6 +148,8 @@ class _Run:
         """Make all steps, and write what a run leaves."""
         settings = self._settings
         with closing(self._told), catching_interruptions() as interruption, _benchmarking():
+            if self._images:
+                self._told.say(images_told(self._images))
             self._prepare(interruption)
             if self._step == 0:
                 self._validate(interruption)
@@ -162,6 +174,7 @@ class _Run:
             skipped=self._told.skipped,
             errors_before=self._errors_before,
             errors=self._errors if self._validated_step else {},
+            images=self._images,
             checkpoint=settings.checkpoint_path,
             weights=settings.weights_path,
             log=settings.log_path,

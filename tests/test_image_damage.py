@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pwcflow.errors import ImageError
-from pwcflow.image_file import read_image
+from pwcflow.image_file import read_image, read_rgba
 from tests.damage import MUTATIONS, mutated, with_true_checksums
 from tests.exr_files import EXR_FILES
 from tests.image_bytes import chunk
@@ -76,6 +76,14 @@ def test_a_file_cut_anywhere_is_whole_or_refused(tmp_path, kind, capfd):
             assert kind in END_IS_OPEN or len(data) - cut < 60
             assert whole is None or image.shape == whole.shape
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("kind", ["png rgba", "webp alpha", "webp"])
+def test_a_header_that_is_cut_where_it_would_announce_alpha_is_refused(tmp_path, kind):
+    for cut in range(1, 40):
+        (tmp_path / "image").write_bytes(FRAGILE_KINDS[kind][:cut])
+        with pytest.raises(ImageError):
+            read_rgba(tmp_path / "image")
 
 
 def test_damaged_files_are_images_or_refused(tmp_path, capfd):

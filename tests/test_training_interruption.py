@@ -75,15 +75,35 @@ def test_processes_that_are_told_to_end_before_they_can_listen_are_an_interrupti
         run_processes("cpu", 1, interrupted_while_it_loads)
 
 
-def test_what_nobody_needs_is_left_at_once_and_the_rest_goes_on():
+def test_what_nobody_needs_is_left_at_once_and_not_begun_any_more():
+    done = []
+
+    def work():
+        done.append("begun")
+        os.kill(os.getpid(), signal.SIGTERM)
+        done.append("not to be done")
+
     with catching_interruptions() as interruption:
-        done = []
-        with interruption.abandoning():
-            done.append("begun")
-            os.kill(os.getpid(), signal.SIGTERM)
-            done.append("not to be done")
+        assert interruption.unless_requested(lambda: "made") == "made"
+        assert interruption.unless_requested(work) is None
         assert (interruption.requested, done) == (True, ["begun"])
-        os.kill(os.getpid(), signal.SIGTERM)  # outside of the block it is a wish again
-        with interruption.abandoning():
-            done.append("done")
-    assert done == ["begun", "done"]
+        os.kill(os.getpid(), signal.SIGTERM)  # outside of such work it is a wish again
+        assert interruption.unless_requested(work) is None
+    assert done == ["begun"]
+
+
+@pytest.mark.parametrize("numbers", [NUMBERS[:2], NUMBERS[1::-1]], ids=str)
+def test_a_signal_that_is_passed_on_too_does_not_disturb_what_is_tidied_up(numbers):
+    """A terminal sends Ctrl-C to all processes; the first of them passes it on as SIGTERM."""
+    done = []
+
+    def work():
+        try:
+            os.kill(os.getpid(), numbers[0])
+        finally:
+            os.kill(os.getpid(), numbers[1])
+            done.append("tidied up")
+
+    with catching_interruptions() as interruption:
+        assert interruption.unless_requested(work) is None
+    assert done == ["tidied up"]

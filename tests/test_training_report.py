@@ -160,7 +160,7 @@ def test_a_run_that_is_interrupted_before_its_first_step_leaves_what_goes_on(tmp
     """While its first pairs are rendered, and while the weights are measured before any step."""
     whole = train(tiny(tmp_path / "whole"), shifted_textures, fixed_sets)
     for name, make, sets in (
-        ("prepared", lambda *ranks: StoppingIn(*ranks), fixed_sets),
+        ("prepared", StoppingIn, fixed_sets),
         ("measured", shifted_textures, lambda device: {"training": partial(StoppingIn, device)}),
     ):
         settings = tiny(tmp_path / name)

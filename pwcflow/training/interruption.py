@@ -5,6 +5,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TypeVar
+
+Result = TypeVar("Result")
 
 HANGUP = getattr(signal, "SIGHUP", None)
 SIGNALS = tuple(filter(None, (signal.SIGINT, signal.SIGTERM, HANGUP)))
@@ -26,6 +29,7 @@ class Interruption:
         if number == signal.SIGINT:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         if self._raising:
+            self._raising = False  # a second signal, such as another process's, may come at once
             raise KeyboardInterrupt
 
     def request(self) -> None:
@@ -36,16 +40,21 @@ class Interruption:
         if self._outer:
             self._outer.request()
 
-    @contextmanager
-    def abandoning(self) -> Iterator[None]:
-        """Leave a block at once when somebody wants to stop: nothing needs what it was making."""
-        self._raising = True
+    def unless_requested(self, work: Callable[[], Result]) -> Result | None:
+        """Return what `work` makes, which nobody needs who wants to stop: None is returned then.
+
+        It is not begun after a request, and left at once when one comes.
+        """
+        # No context manager: a signal on its way into the block or out of it would pass it by.
         try:
-            yield
+            self._raising = True
+            try:
+                return None if self.requested else work()
+            finally:
+                self._raising = False
         except KeyboardInterrupt:
             self.request()
-        finally:
-            self._raising = False
+            return None
 
     def inside(self, handler: object) -> None:
         """Be inside of the block whose handler was in place before, if it is such a block's."""

@@ -30,9 +30,9 @@ from pwcflow.training.report import Report, images_told
 from pwcflow.training.schedule import Pace, one_cycle
 from pwcflow.training.settings import ImageCounts, Outcome, Summary, TrainSettings
 from pwcflow.training.start import start
-from pwcflow.training.step import Batch, Renderer, TrainingStep
+from pwcflow.training.step import Renderer, TrainingStep
 from pwcflow.training.tensorboard import import_tensorboard
-from pwcflow.training.validation import MakeRenderers, Measured, validate
+from pwcflow.training.validation import MakeRenderers, validate
 
 FAILURES_TOLERATED = 50
 """Steps in a row without a finite gradient, after which no smaller loss scale will help."""
@@ -41,7 +41,6 @@ AGREE_ALWAYS = 10
 
 MakeRenderer = Callable[[torch.device, int, int], Renderer]
 """From the device, the rank and the number of processes; each rank must render other scenes."""
-
 
 CountImages = Callable[[torch.device], ImageCounts]
 """From the device, which images the pairs are made of; it reads them."""
@@ -184,16 +183,16 @@ class _Run:
         """Load the first scenes, check what they render to, and capture the step on a GPU."""
         settings = self._settings
         self._told.say(f"preparing {counted(settings.batch, 'pair')} for the first step ...")
-        with interruption.abandoning():
-            self._renderer.load(self._step)
-            self._check_shapes(self._renderer.render())
+        interruption.unless_requested(self._render_first)
         # Scenes that were not loaded to their end must not be rendered.
         if self._ranks.device.type == "cuda" and settings.graphs and not interruption.requested:
             self._work.capture()
         self._started = self._last_save = time.monotonic()
         self._pace.observe(self._step, self._elapsed())
 
-    def _check_shapes(self, batch: Batch) -> None:
+    def _render_first(self) -> None:
+        self._renderer.load(self._step)
+        batch = self._renderer.render()
         n, h, w = self._settings.batch, self._settings.height, self._settings.width
         shapes = [tuple(tensor.shape) for tensor in (batch.images, batch.flow, batch.valid)]
         expected = [(2 * n, IMAGE_CHANNELS + IMAGE_GAP, h, w), (n, 2, h, w), (n, 1, h, w)]
@@ -205,12 +204,7 @@ class _Run:
         first = self._step
         self._told.begin(self._step)
         if not interruption.requested:
-            every = self._settings.log_every
-            steps = "step" if every == 1 else f"{every} steps"
-            self._told.say(
-                f"training; a line follows every {steps}, and Ctrl-C ends it after the step "
-                "it is at ..."
-            )
+            self._told.say(_training_told(self._settings.log_every, self._ranks.world))
         while (outcome := self._reason_to_stop(interruption, first)) is None:
             peak, warm_share = self._settings.peak_lr, self._settings.warm_share
             self._rate = one_cycle(self._pace.progress(self._step + 1), peak, warm_share)
@@ -219,8 +213,8 @@ class _Run:
             self._pairs += self._settings.batch * self._ranks.world
             if self._step % self._settings.log_every == 0:
                 self._report()
-            validated = self._settings.validate_every
-            if validated is not None and self._step % validated == 0:
+            every = self._settings.validate_every
+            if every is not None and self._step % every == 0:
                 self._validate(interruption)
             pause = self._settings.checkpoint_seconds
             if self._ranks.rank == 0 and time.monotonic() - self._last_save >= pause:
@@ -265,9 +259,9 @@ class _Run:
         pairs = counted(batches * self._settings.batch, "pair")
         self._told.say(f"measuring the weights on {pairs} of each set ...")
         weights, device = self._weights(), self._ranks.device
-        measured: Mapping[str, Measured] | None = None
-        with interruption.abandoning():
-            measured = validate(weights, self._make_validation, batches, device)
+        measured = interruption.unless_requested(
+            partial(validate, weights, self._make_validation, batches, device)
+        )
         seconds = time.monotonic() - began
         self._started += seconds
         self._last_save += seconds
@@ -298,6 +292,13 @@ class _Run:
         )
         save_checkpoint(self._settings.checkpoint_path, checkpoint)
         self._last_save, self._saved_step = time.monotonic(), self._step
+
+
+def _training_told(log_every: int, world: int) -> str:
+    """Return what there is to see of a training; several processes stop where they agree to."""
+    steps = "step" if log_every == 1 else f"{log_every} steps"
+    end = "after the step it is at" if world == 1 else "at the next"
+    return f"training; a line follows every {steps}, and Ctrl-C ends it {end} ..."
 
 
 def _check_output(settings: TrainSettings) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pwcflow.datasets import find_pairs, read_true_pair
-from pwcflow.evaluation import evaluate, mirrored
+from pwcflow.evaluation import MIRRORINGS, evaluate, mirrored
 from pwcflow.flow_file import Flow
 from pwcflow.pipeline.summary import LoadEstimator, Summary, provenance, rounded
 from pwcflow.progress import progress_bar
@@ -43,7 +43,8 @@ def evaluate_pairs(
         pairs += found
     estimator = load_estimator()
     true_pairs = map(read_true_pair, pairs)
-    with progress_bar(len(pairs) * (4 if mirror else 1), progress, unit="pair") as bar:
+    times = len(MIRRORINGS) if mirror else 1
+    with progress_bar(times * len(pairs), progress, unit="pair") as bar:
 
         def estimate(*images: Any) -> Flow:
             flow = estimator(*images)

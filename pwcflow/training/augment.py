@@ -74,8 +74,8 @@ def augment(sample: Sample, rng: Rng, s: AugmentSettings, *, sparse: bool = Fals
     top = int(rng.integers(0, size[0] - s.height + 1))
     left = int(rng.integers(0, size[1] - s.width + 1))
     sample = crop(sample, top, left, s.height, s.width)
-    mirror, upturn = rng.random(2) < (s.mirrored, s.upturned)
-    sample = flip(sample, horizontally=bool(mirror), vertically=bool(upturn))
+    mirrored, upturned = rng.random(2) < (s.mirrored, s.upturned)
+    sample = flip(sample, horizontally=bool(mirrored), vertically=bool(upturned))
     first, second = recolour(sample.first, sample.second, rng, s)
     if rng.random() < s.erased:
         second = erase(second, rng)

@@ -10,7 +10,7 @@ from pwcflow.ops.cost_volume import (
     _cost_volume_backward,
     _leaky_cost_volume,
 )
-from pwcflow.ops.cost_volume_cuda import TILINGS, choose_tiling
+from pwcflow.ops.cost_volume_cuda import STRIP_BYTES, TILINGS, WHOLE_BYTES, choose_tiling
 
 from .features import DEVICES, SHAPES, TOLERANCES, features, relative_error
 
@@ -162,6 +162,16 @@ def test_every_tiling_gives_the_leaky_volume_and_copies_the_features(size, chann
     assert relative_error(out[:, :81], expected) <= TOLERANCES[dtype]
     assert (out[:, 81:88] == 0).all()
     assert torch.equal(out[:, 88:], first)
+
+
+def test_tilings_of_all_channels_at_once_load_as_many_as_they_are_taken_for():
+    loaded = {
+        (size, tiling.ahead * STRIP_BYTES)
+        for (size, _, whole), tilings in TILINGS.items()
+        for tiling in tilings.values()
+        if whole
+    }
+    assert loaded == set(WHOLE_BYTES.items())
 
 
 def test_these_sizes_and_channels_take_every_tiling():

@@ -345,15 +345,27 @@ def test_a_finished_training_is_told_as_it_was_and_not_measured_again(inputs):
     before = weights.read_bytes(), log.read_bytes()
     weights.unlink()
     again = resume("--steps", "1")
-    told = "the run in out/run is finished: all is trained and measured\n"
+    told = "the run in out/run is finished: there is nothing left to train\n"
     assert (again.exit_code, again.stdout, again.stderr) == (0, first.stdout, told)
     assert (weights.read_bytes(), log.read_bytes()) == before
     assert resume("--steps", "1", "--quiet").stderr == ""
     other = resume("--steps", "1", "--seed", "7")
     assert other.exit_code == 1
     assert_one_error_line(other.stderr, "of a run with the seed 0; resume it so, not with")
+    result = Path("out/run/result.json")
+    of_one_step = result.read_text()
     longer = resume("--steps", "2")
     assert longer.stdout.startswith("out/run/weights.safetensors: 2 pairs, finished, error on")
+    result.write_text(of_one_step)  # as if the longer one had been killed before it told
+    assert resume("--steps", "2").stdout.startswith("out/run/weights.safetensors: 2 pairs, ")
+
+
+def test_a_finished_training_is_measured_on_a_holdout_that_is_new(inputs):
+    common = ["-o", "out/run", "--size", "64x64", "--batch", "1", "--device", "cpu", "--steps", "1"]
+    invoke("train", *common, "--photos", "frames", "--json")
+    folders = ["--photos", "frames", "--holdout", "frames"]
+    again = json.loads(invoke("train", *common, *folders, "--resume", "--json").stdout)
+    assert (again["step"], set(again["errors"])) == (1, {"training", "holdout"})
 
 
 def test_a_preview_is_a_picture_of_pairs_in_two_columns(inputs):

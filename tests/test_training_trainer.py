@@ -16,6 +16,7 @@ from pwcflow.network import PwcNet
 from pwcflow.training import trainer as trainer_module
 from pwcflow.training.checkpoint import load_checkpoint, save_checkpoint
 from pwcflow.training.initial import initial_weights
+from pwcflow.training.start import is_over
 from pwcflow.training.trainer import DivergedError, train
 from pwcflow.weights import load_weights
 from tests.test_video_writer import largest_file
@@ -203,6 +204,18 @@ def test_a_run_ends_by_the_clock(tmp_path):
     assert summary.outcome == "finished"
     assert summary.step >= 1
     assert 0.3 < summary.seconds < 30
+
+
+def test_a_run_by_minutes_is_over_though_its_processes_stopped_a_moment_too_early(tmp_path):
+    settings = tiny(tmp_path, steps=None, minutes=0.1 / 60)
+    step = train(settings, shifted_textures).step
+    checkpoint = load_checkpoint(settings.checkpoint_path)
+    save_checkpoint(settings.checkpoint_path, replace(checkpoint, seconds=0.09))
+    assert is_over(settings, step)
+    assert not is_over(settings, step - 1)  # what is told is of a run that was shorter
+    assert is_over(replace(settings, minutes=0.05 / 60), step)
+    assert not is_over(replace(settings, minutes=0.2 / 60), step)
+    assert not is_over(replace(settings, minutes=None, steps=step + 1), step)
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ def finished_result(folder: Path) -> dict[str, Any] | None:
         return None
     is_whole = (
         isinstance(result, dict)
+        and isinstance(result.get("step"), int)
         and isinstance(result.get("pairs"), int)
         and isinstance(result.get("seconds"), float)
         and isinstance(result.get("errors"), dict)

@@ -85,7 +85,7 @@ def run_training(
     sets = {name: scenes_of(*given, scenes) for name, given in folders.items()}
     if datasets:
         sets["training"] = pairs_of(datasets, settings.height, settings.width)
-    result = _finished_before(settings)
+    result = _finished_before(settings, set(sets))
     if result is None:
         count = None if datasets else partial(_count_images, folders=folders)
         result = _trained(settings, sets, count)
@@ -104,19 +104,21 @@ def run_training(
     return result
 
 
-def _finished_before(settings: TrainSettings) -> dict[str, Any] | None:
-    """Return what a run came to that has nothing left to do; None for any other.
+def _finished_before(settings: TrainSettings, sets: set[str]) -> dict[str, Any] | None:
+    """Return what a run came to that is trained, and measured on `sets`; None for any other.
 
     Raises:
         WeightsError: its checkpoint cannot be used, or is of a run with other settings.
     """
     result = finished_result(settings.output) if settings.resume else None
-    if result is None or not is_over(settings):
+    if result is None or not sets <= result["errors"].keys():
+        return None
+    if not is_over(settings, result["step"]):
         return None
     if is_first_process():
         restore_weights(settings)
         log = RunLog(settings.log_path, echo=settings.echo)
-        log.say(f"the run in {settings.output} is finished: all is trained and measured")
+        log.say(f"the run in {settings.output} is finished: there is nothing left to train")
     return result
 
 

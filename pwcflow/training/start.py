@@ -73,8 +73,8 @@ def start(settings: TrainSettings, optimizer: FlatAdamW, *, quiet: bool) -> Star
     return Start(kept=weights if settings.keep else None)
 
 
-def is_over(settings: TrainSettings) -> bool:
-    """Return whether the run to go on with has come to its end, as `settings` say it.
+def is_over(settings: TrainSettings, step: int) -> bool:
+    """Return whether the run to go on with, which was finished at `step`, is to be no longer.
 
     Raises:
         WeightsError: the checkpoint cannot be used, or is of a run with other settings.
@@ -84,6 +84,11 @@ def is_over(settings: TrainSettings) -> bool:
     checkpoint = load_checkpoint(settings.checkpoint_path)
     _check_same(settings, checkpoint)
     _check_keeps_same(settings, checkpoint, quiet=True)
+    if checkpoint.step != step:  # it went on, and was killed before it told of that
+        return False
+    # By minutes, several processes may have agreed to stop a moment before those were over.
+    if all(checkpoint.settings.get(it) == getattr(settings, it) for it in ("steps", "minutes")):
+        return True
     pace = Pace(settings.steps, settings.length_seconds)
     pace.observe(checkpoint.step, checkpoint.seconds)
     return pace.progress(checkpoint.step) >= 1.0

@@ -68,7 +68,7 @@ def evaluate(
             mirror=mirrored,
             progress=not quiet,
         )
-        tell_lines(_lines(summary["scores"]), summary, quiet=quiet, as_json=as_json)
+        tell_lines(_lines(summary), summary, quiet=quiet, as_json=as_json)
 
 
 def _source(text: str, kinds: tuple[str, ...]) -> tuple[str, Path]:
@@ -82,8 +82,9 @@ def _source(text: str, kinds: tuple[str, ...]) -> tuple[str, Path]:
     )
 
 
-def _lines(scores: dict[str, dict[str, Any]]) -> Iterator[str]:
-    for dataset, score in scores.items():
+def _lines(summary: dict[str, Any]) -> Iterator[str]:
+    how = " in all mirrorings" if summary["mirrored"] else ""
+    for dataset, score in summary["scores"].items():
         pairs, error = counted(score["pairs"], "pair"), score["end_point_error_px"]
         outliers = f"{100 * score['outliers']:.1f} % outliers"
-        yield f"{dataset}: {pairs}, end-point error {error:.4g} px, {outliers}"
+        yield f"{dataset}: {pairs}{how}, end-point error {error:.4g} px, {outliers}"

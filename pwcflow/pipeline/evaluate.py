@@ -53,7 +53,10 @@ def evaluate_pairs(
 
         scores = evaluate(estimate, mirrored(true_pairs) if mirror else true_pairs)
     return {
-        "scores": {dataset: asdict(score) for dataset, score in scores.items()},
+        "scores": {
+            dataset: asdict(replace(score, pairs=score.pairs // times))
+            for dataset, score in scores.items()
+        },
         "mirrored": mirror,
         **provenance(estimator),
         "seconds": rounded(time.monotonic() - started),

@@ -119,7 +119,12 @@ def _finished_before(settings: TrainSettings, sets: set[str]) -> dict[str, Any] 
         restore_weights(settings)
         log = RunLog(settings.log_path, echo=settings.echo)
         log.say(f"the run in {settings.output} is finished: there is nothing left to train")
-    return result
+    here = {  # the folder may have been moved
+        "checkpoint": settings.checkpoint_path,
+        "weights": settings.weights_path,
+        "log": settings.log_path,
+    }
+    return result | {name: str(path) for name, path in here.items()}
 
 
 def _trained(

@@ -131,13 +131,16 @@ class _Run:
         self._errors_before, self._kept = begun.errors_before, begun.kept
         ranks.copy_first(self._optimizer.flats())
         self._optimizer.publish()
-        self._images = count_images(ranks.device) if count_images and ranks.rank == 0 else {}
+        self._told = Report(settings, ranks, self._step)
+        self._images: ImageCounts = {}
+        if count_images and ranks.rank == 0:
+            self._told.say("reading what pairs are rendered from ...")
+            self._images = count_images(ranks.device)
         self._renderer = make_renderer(ranks.device, ranks.rank, ranks.world)
         self._work = TrainingStep(
             network, self._renderer, self._optimizer, q=settings.q, world=ranks.world
         )
         self._pace = Pace(settings.steps, settings.length_seconds)
-        self._told = Report(settings, ranks, self._step)
         self._saved_step: int | None = None
         self._make_validation = make_validation
         self._errors: dict[str, float] = {}

@@ -274,6 +274,8 @@ def _checked(image: npt.NDArray[Any]) -> npt.NDArray[Any]:
             raise ValueError(f"a floating-point image must be in 0..1: it has {low} to {high}")
     elif pixels.dtype not in (np.uint8, np.uint16):
         raise ValueError(f"an image must be uint8, uint16 or floating point: {pixels.dtype}")
+    if any(stride < 0 for stride in pixels.strides):
+        return pixels.copy()  # an axis of one that runs backwards is contiguous to NumPy alone
     return np.require(pixels, requirements=("C", "W"))  # PyTorch warns of read-only memory
 
 

@@ -13,7 +13,7 @@ Pixels = TypeVar("Pixels", bound=npt.NDArray[Any])
 def mirror(image: Pixels, *, horizontally: bool, vertically: bool) -> Pixels:
     """Return an array (H, W, ...) with left and right, or top and bottom, or both, exchanged."""
     rows, columns = (slice(None, None, -1 if swap else 1) for swap in (vertically, horizontally))
-    return np.ascontiguousarray(image[rows, columns])  # type: ignore[return-value]
+    return image[rows, columns].copy()  # type: ignore[return-value]
 
 
 def mirror_flow(flow: Flow, *, horizontally: bool, vertically: bool) -> Flow:

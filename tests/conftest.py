@@ -1,6 +1,7 @@
 """Fixtures and rules shared by all tests."""
 
 import os
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from tests.chromium import Chromium
 
 SHARED = Path(__file__).parents[1].parent / "shared"
+
+if hasattr(signal, "SIGHUP"):  # ignored under nohup, and by all that the tests start then
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
     # Processes that share the cores share the threads too: those of PyTorch wait by spinning, and

@@ -101,6 +101,7 @@ BAD_INPUT = [
         "train -o out/run --steps 1 --device cpu --photos frames --sprites frames",
         "there is no cut-out in frames: no PNG or WebP with an alpha channel of 8 bits that is not",
     ),
+    ("train --preview sheet.png --photos frames --sprites frames", "there is no cut-out in frames"),
     ("train -o empty/run --steps 1 --device cpu", "cannot write empty/run: "),
     (
         "train -o out/run --steps 1 --device cpu --eval none.csv",

@@ -8,6 +8,7 @@ import typer
 from typer.models import OptionInfo
 
 from pwcflow.cli import app
+from pwcflow.cli.train_usage import told
 from tests.command_line import files_below, invoke, process
 
 BAD_USAGE = [
@@ -195,3 +196,18 @@ def test_an_option_is_named_where_its_value_has_the_same_name():
                 if same and not named:
                     taken.append(f"{command.callback.__name__}: {name}")
     assert taken == []
+
+
+def test_a_training_is_told_with_all_that_it_was_measured_on():
+    result = {
+        "weights": "run/weights.safetensors",
+        "pairs": 1,
+        "outcome": "finished",
+        "errors": {"training": 4.071, "holdout": 5.0},
+        "errors_before": {"training": 5.158},
+        "scores": {"sintel clean": {"pairs": 3, "end_point_error_px": 3.16362, "outliers": 0.1}},
+    }
+    assert told(result) == (
+        "run/weights.safetensors: 1 pair, finished, error on training pairs 5.16 -> 4.07 px, "
+        "error on holdout pairs 5.00 px, on sintel clean 3.164 px"
+    )

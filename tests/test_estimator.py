@@ -121,6 +121,14 @@ def test_encode_and_decode_give_what_a_call_gives():
     assert not np.array_equal(model.decode(*encoded[::-1]), model(first, second))
 
 
+@pytest.mark.parametrize("shape", [(1, 1, 3), (1, 70, 3), (70, 1, 3), (9, 7, 1)], ids=str)
+def test_images_may_run_backwards_even_along_an_axis_of_one(shape):
+    images = np.random.default_rng(0).integers(0, 256, (2, *shape), np.uint8)
+    backwards = images[:, ::-1, ::-1, ::-1]
+    flow = estimator()(backwards[0], backwards[1])
+    assert np.array_equal(flow, estimator()(*backwards.copy()))
+
+
 def test_weights_that_give_no_finite_flow_are_an_error():
     broken = FlowEstimator(device="cpu")
     broken._network.plain.context[-1].bias[0] = float("nan")

@@ -72,3 +72,11 @@ def test_mirrored_pairs_have_their_pixels_flow_and_mask_in_the_places_exchanged(
     assert both.truth[0, 0].tolist() == [-15, -25]
     assert across.valid.tolist() == [[True, False, True], [True, True, True]]
     assert down.valid.tolist() == [[True, True, True], [True, False, True]]
+
+
+def test_a_mirrored_pixel_lies_in_memory_forwards():
+    pixel = np.zeros((1, 1, 3), np.uint8)
+    pair = TruePair("toy", "a", pixel, pixel, flow((1, 2)), np.ones((1, 1), bool))
+    for each in mirrored([pair]):
+        arrays = (each.first, each.second, each.truth, each.valid)
+        assert all(stride > 0 for array in arrays for stride in array.strides)

@@ -32,7 +32,7 @@ TRAIN_EXAMPLES = """\b
 Examples:
   pwcflow train -o run --minutes 2 --device cpu --size 128x128 --batch 4 --log-every 10
   pwcflow train -o run --minutes 60 --photos photos --sprites cut-outs --holdout holdout
-  pwcflow train -o run --minutes 60 --photos photos --resume
+  pwcflow train -o run --minutes 60 --photos photos --sprites cut-outs --holdout holdout --resume
   pwcflow train -o run --recipe default --minutes 50 --photos photos --sprites cut-outs
   pwcflow train --preview sheet.png --photos photos --sprites cut-outs
   pwcflow train -o run --minutes 60 --init default --lr 3e-5 --data sintel:MPI-Sintel
@@ -243,6 +243,7 @@ def train(
         from pwcflow.training.run import preview as write_preview
         from pwcflow.training.scene import SceneSettings
         from pwcflow.training.settings import OptimizerName, TrainSettings
+        from pwcflow.training.textures import check_folders
 
         datasets = [dataset(text, KINDS) for text in data or []]
         scenes = SceneSettings.of_size(height, width, motion, photographs=bool(photos))
@@ -253,6 +254,7 @@ def train(
                 else scenes_of(photos or [], sprites or [], scenes)
             )
             folders = [*(photos or []), *(sprites or [])]
+            check_folders(photos or [], sprites or [], [])
             write_preview(preview, make, device, seed, folders)
             tell(
                 f"{preview}: pairs and their flow",

@@ -87,4 +87,6 @@ def told(result: dict[str, Any]) -> str:
         before = result.get("errors_before", {}).get(name)
         change = f"{after:.2f}" if before is None else f"{before:.2f} -> {after:.2f}"
         sentence += f", error on {name} pairs {change} px"
+    for name, score in result.get("scores", {}).items():
+        sentence += f", on {name} {score['end_point_error_px']:.4g} px"
     return sentence

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 SHARED = Path(__file__).parents[1].parent / "shared"
 
-if hasattr(signal, "SIGHUP"):  # ignored under nohup, and by all that the tests start then
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
-
 if workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0")):
     # Processes that share the cores share the threads too: those of PyTorch wait by spinning, and
     # with more of them than cores the network takes ten times as long.
@@ -46,6 +43,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _gpus_needed(item: pytest.Item) -> int:
     counts = [mark.kwargs.get("count", 1) for mark in item.iter_markers("gpu")]
     return max(counts, default=0)
+
+
+@pytest.fixture
+def hangup_ends() -> Iterator[None]:
+    """Let a closed terminal end the test and what it starts, which under nohup it does not."""
+    if not hasattr(signal, "SIGHUP"):
+        yield
+        return
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture(scope="session")

@@ -27,6 +27,7 @@ from tests.command_line import (
 
 
 @posix
+@pytest.mark.usefixtures("hangup_ends")
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_an_interrupted_video_keeps_what_is_finished(inputs, name):
     make_video(Path("long.mp4"), 2000)

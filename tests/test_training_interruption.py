@@ -13,6 +13,7 @@ from tests.command_line import posix
 NUMBERS = [signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)]
 
 
+@pytest.mark.usefixtures("hangup_ends")
 @pytest.mark.parametrize("number", NUMBERS)
 def test_blocks_around_one_another_all_hear_of_a_signal(number):
     before = {number: signal.getsignal(number) for number in NUMBERS}

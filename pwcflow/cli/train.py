@@ -243,7 +243,6 @@ def train(
         from pwcflow.training.run import preview as write_preview
         from pwcflow.training.scene import SceneSettings
         from pwcflow.training.settings import OptimizerName, TrainSettings
-        from pwcflow.training.textures import check_folders
 
         datasets = [dataset(text, KINDS) for text in data or []]
         scenes = SceneSettings.of_size(height, width, motion, photographs=bool(photos))
@@ -253,9 +252,7 @@ def train(
                 if datasets
                 else scenes_of(photos or [], sprites or [], scenes)
             )
-            folders = [*(photos or []), *(sprites or [])]
-            check_folders(photos or [], sprites or [], [])
-            write_preview(preview, make, device, seed, folders)
+            write_preview(preview, make, device, seed, photos=photos or [], sprites=sprites or [])
             tell(
                 f"{preview}: pairs and their flow",
                 {"preview": str(preview)},

@@ -68,6 +68,11 @@ class Tiling(NamedTuple):
         return n * ceil_div(h, self.rows * self.down) * ceil_div(w, STRIP * self.across)
 
 
+UNPACKED_TILINGS = {
+    600: Tiling(2, 3, 1, 1, 1),
+    150: Tiling(1, 3, 2, 1, 2),
+    0: Tiling(1, 1, 1, 1, 4),
+}
 TILINGS = {
     (2, True, True): {
         2500: Tiling(4, 9, 2, 2, 1),
@@ -80,11 +85,7 @@ TILINGS = {
         150: Tiling(2, 3, 1, 1, 3),
         0: Tiling(1, 3, 1, 1, 4),
     },
-    (2, False, False): {
-        600: Tiling(2, 3, 1, 1, 1),
-        150: Tiling(1, 3, 2, 1, 2),
-        0: Tiling(1, 1, 1, 1, 4),
-    },
+    (2, False, False): UNPACKED_TILINGS,
     (4, True, True): {
         600: Tiling(2, 9, 2, 2, 2),
         0: Tiling(1, 3, 1, 1, 2),
@@ -95,11 +96,7 @@ TILINGS = {
         50: Tiling(1, 1, 1, 1, 4),
         0: Tiling(1, 1, 1, 1, 7),
     },
-    (4, False, False): {
-        600: Tiling(2, 3, 1, 1, 1),
-        150: Tiling(1, 3, 2, 1, 2),
-        0: Tiling(1, 1, 1, 1, 4),
-    },
+    (4, False, False): UNPACKED_TILINGS,
 }
 """By the bytes of a value, whether channels are loaded in packs and whether they fit `WHOLE_BYTES`:
 tilings, from how many strips on."""

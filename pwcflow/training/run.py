@@ -226,17 +226,25 @@ def _pairs(
 
 
 def preview(
-    path: Path, make: MakeSource, device_name: str, seed: int, folders: Sequence[Path] = ()
+    path: Path,
+    make: MakeSource,
+    device_name: str,
+    seed: int,
+    *,
+    photos: Sequence[Path] = (),
+    sprites: Sequence[Path] = (),
 ) -> None:
     """Write a contact sheet: first frame, second frame and flow of some pairs, two pairs a row.
 
     Raises:
         PwcFlowError: an image cannot be read, or the sheet cannot be written, or would lie in one
-            of the `folders` of images that scenes are made of.
+            of the folders of photographs and cut-outs that scenes are made of, or nothing could
+            come of these.
     """
     check_image_suffix(path)
     check_writable(path)
-    for folder in folders:
+    check_folders(photos, sprites, ())
+    for folder in (*photos, *sprites):
         if os.path.realpath(path.parent) == os.path.realpath(folder):
             raise OutputError(
                 f"cannot write {path}: it would be taken for one of the images in {folder}; choose "

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 
 from pwcflow.errors import ImageError
-from pwcflow.image_file import IMAGE_SUFFIXES, Image, read_rgba
+from pwcflow.image_file import IMAGE_SUFFIXES, read_rgba
 from pwcflow.training.render_reference import Textures
 
 PHOTO_HEIGHT, PHOTO_WIDTH = 640, 896
@@ -117,12 +117,11 @@ def _images(folders: Iterable[Path]) -> list[Path]:
     return files
 
 
-def _is_cut_out(image: Image) -> bool:
+def _is_cut_out(image: npt.NDArray[Any]) -> bool:
     """Return whether an image, RGB or RGBA, is transparent over much of it."""
     if image.shape[2] == 3:
         return False
-    half = 127 if image.dtype == np.uint8 else 32767
-    return bool((image[..., 3] <= half).mean() > _TRANSPARENT)
+    return bool((image[..., 3] <= np.iinfo(image.dtype).max // 2).mean() > _TRANSPARENT)
 
 
 def _photo(file: Path, size: tuple[int, int]) -> npt.NDArray[np.uint8] | None:

@@ -91,7 +91,7 @@ def kernel_source(package: str, file: str) -> str:
 
 def launch(
     kernel: Kernel,
-    blocks: int,
+    blocks: int | Dim3,
     block: Dim3,
     arguments: Sequence[Argument],
     *,
@@ -101,7 +101,7 @@ def launch(
 
     Args:
         kernel: from `load_kernels`, for the device of the tensors.
-        blocks: size of the one-dimensional grid, above 0.
+        blocks: size of the grid, all above 0; a number for a grid of one dimension.
         block: threads of a block.
         arguments: tensors, all on one device, passed as pointers; numpy scalars of the exact
             types of the kernel's parameters; and numpy arrays of one element, passed by value,
@@ -111,6 +111,7 @@ def launch(
     import cupy
 
     device = next(value.device for value in arguments if isinstance(value, Tensor))
+    grid = (blocks, 1, 1) if isinstance(blocks, int) else blocks
     values = tuple(
         np.uintp(value.data_ptr()) if isinstance(value, Tensor) else value for value in arguments
     )
@@ -123,7 +124,7 @@ def launch(
     ):
         if shared_bytes > kernel.max_dynamic_shared_size_bytes:
             kernel.max_dynamic_shared_size_bytes = shared_bytes
-        kernel((blocks, 1, 1), block, values, shared_mem=shared_bytes)
+        kernel(grid, block, values, shared_mem=shared_bytes)
 
 
 def int32(*values: int) -> tuple[np.int32, ...]:

@@ -10,7 +10,7 @@ from pwcflow.ops.cost_volume import (
     _cost_volume_backward,
     _leaky_cost_volume,
 )
-from pwcflow.ops.cost_volume_cuda import STRIP_BYTES, TILINGS, WHOLE_BYTES, choose_tiling
+from pwcflow.ops.cost_volume_cuda import MAX_GRID, TILINGS, WHOLE, choose_tiling
 
 from .features import DEVICES, SHAPES, TOLERANCES, features, relative_error
 
@@ -164,16 +164,6 @@ def test_every_tiling_gives_the_leaky_volume_and_copies_the_features(size, chann
     assert torch.equal(out[:, 88:], first)
 
 
-def test_tilings_of_all_channels_at_once_load_as_many_as_they_are_taken_for():
-    loaded = {
-        (size, tiling.ahead * STRIP_BYTES)
-        for (size, _, whole), tilings in TILINGS.items()
-        for tiling in tilings.values()
-        if whole
-    }
-    assert loaded == set(WHOLE_BYTES.items())
-
-
 def test_these_sizes_and_channels_take_every_tiling():
     taken = {
         (
@@ -187,10 +177,18 @@ def test_these_sizes_and_channels_take_every_tiling():
         for size in TILED_SIZES
     }
     assert taken == {
-        (size, packed, tiling, whole)
+        (size, packed, tiling, WHOLE[size] if whole else 0)
         for (size, packed, whole), tilings in TILINGS.items()
         for tiling in tilings.values()
     }
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("shape", [(MAX_GRID + 1, 3, 1, 2), (1, 3, MAX_GRID + 1, 2)], ids=str)
+def test_images_may_be_more_and_taller_than_a_grid_is(shape):
+    first, second = features(shape, "cuda", torch.float16)
+    expected = shifted_products(first.double(), second.double())
+    assert relative_error(cost_volume(first, second), expected) <= TOLERANCES[torch.float16]
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from pwcflow.cuda_kernels import (
+    Dim3,
     Kernel,
     ceil_div,
     int32,
@@ -43,9 +44,10 @@ BUSY_BLOCKS = 500
 STRIP = 8
 STRIP_BYTES = 64
 """Of the channels of a pixel that a matrix product takes at a time."""
-WHOLE_BYTES = {2: STRIP_BYTES, 4: 2 * STRIP_BYTES}
-"""By the bytes of a value: up to how many of a pixel's channels are loaded at once, and kept; as
-`ahead` of those tilings says."""
+WHOLE = {2: 1, 4: 2}
+"""By the bytes of a value: how many times `STRIP_BYTES` of channels may all be loaded at once."""
+MAX_GRID = 65535
+"""Blocks of a grid along its second and third axis."""
 TENSOR_CORE_CAPABILITY = (8, 0)
 
 
@@ -63,9 +65,9 @@ class Tiling(NamedTuple):
         """Of a block."""
         return 32 * (2 * MAX_DISPLACEMENT + 1) // self.offsets * self.across * self.down
 
-    def blocks(self, n: int, h: int, w: int) -> int:
-        """Return how many blocks cover n images of h x w pixels."""
-        return n * ceil_div(h, self.rows * self.down) * ceil_div(w, STRIP * self.across)
+    def grid(self, n: int, h: int, w: int) -> Dim3:
+        """Return how many blocks cover a row and a column of n images of h x w pixels, and n."""
+        return ceil_div(w, STRIP * self.across), ceil_div(h, self.rows * self.down), n
 
 
 UNPACKED_TILINGS = {
@@ -75,31 +77,33 @@ UNPACKED_TILINGS = {
 }
 TILINGS = {
     (2, True, True): {
-        2500: Tiling(4, 9, 2, 2, 1),
-        600: Tiling(2, 9, 2, 2, 1),
-        0: Tiling(1, 3, 2, 1, 1),
+        2500: Tiling(4, 9, 1, 2, 12),
+        600: Tiling(2, 9, 2, 2, 10),
+        0: Tiling(1, 3, 2, 1, 3),
     },
     (2, True, False): {
         2500: Tiling(4, 3, 2, 1, 1),
-        600: Tiling(2, 3, 1, 1, 2),
+        600: Tiling(2, 3, 1, 1, 1),
         150: Tiling(2, 3, 1, 1, 3),
         0: Tiling(1, 3, 1, 1, 4),
     },
     (2, False, False): UNPACKED_TILINGS,
     (4, True, True): {
+        10000: Tiling(2, 9, 2, 2, 2),
+        2500: Tiling(4, 9, 2, 2, 3),
         600: Tiling(2, 9, 2, 2, 2),
-        0: Tiling(1, 3, 1, 1, 2),
+        0: Tiling(1, 3, 1, 1, 3),
     },
     (4, True, False): {
         600: Tiling(2, 3, 1, 1, 1),
-        150: Tiling(1, 3, 2, 1, 3),
-        50: Tiling(1, 1, 1, 1, 4),
-        0: Tiling(1, 1, 1, 1, 7),
+        150: Tiling(1, 3, 1, 1, 1),
+        50: Tiling(1, 1, 1, 1, 2),
+        0: Tiling(1, 1, 1, 1, 3),
     },
     (4, False, False): UNPACKED_TILINGS,
 }
-"""By the bytes of a value, whether channels are loaded in packs and whether they fit `WHOLE_BYTES`:
-tilings, from how many strips on."""
+"""By the bytes of a value, whether channels are loaded in packs, and whether all at once: tilings,
+from how many strips on."""
 
 ANYWHERE_FILE = "cost_volume.cu"
 STRIPS_FILE = "cost_volume_strips.cu"
@@ -138,7 +142,7 @@ def _symbols(dtype: torch.dtype, tensor_cores: bool) -> dict[str, dict[str, str]
     files = {ANYWHERE_FILE: {name: f"{name}<{scalar}>" for name in ANYWHERE}}
     if tensor_cores and dtype != torch.float64:
         strips = [
-            _strips(tiling, packed, whole)
+            _strips(tiling, packed, WHOLE[size] if whole else 0)
             for (size, packed, whole), tilings in TILINGS.items()
             if size == dtype.itemsize
             for tiling in tilings.values()
@@ -180,13 +184,15 @@ def cost_volume(
     behind = volume.shape[1] > filled
     packs_in = c % (16 // first.element_size()) == 0 and fits_packs(first) and fits_packs(second)
     tensors = (first, second, volume, strides(first), strides(second), strides(volume))
-    if slope <= 1 and any(name.startswith("cost_volume_strips") for name in kernels):
+    blocks: int | Dim3
+    strips = any(name.startswith("cost_volume_strips") for name in kernels)
+    if strips and slope <= 1 and max(n, h) <= MAX_GRID:
         packs_out = filled == ALIGNED_CHANNELS and fits_packs(volume)
         copied = behind and packs_in and packs_out
         tiling, whole = choose_tiling(first, packs_in)
         name, blocks, threads, shared = (
             _strips(tiling, packs_in, whole),
-            tiling.blocks(n, h, w),
+            tiling.grid(n, h, w),
             tiling.threads,
             0,
         )
@@ -301,20 +307,21 @@ def _rows(choices: tuple[int, ...], first: Tensor) -> int:
     return choices[-1]
 
 
-def choose_tiling(first: Tensor, packed: bool) -> tuple[Tiling, bool]:
-    """Return the fastest tiling known for a tensor, and whether it loads all channels at once."""
+def choose_tiling(first: Tensor, packed: bool) -> tuple[Tiling, int]:
+    """Return the fastest tiling known for a tensor, and its kernel's `WHOLE`."""
     n, c, h, w = first.shape
     size = first.element_size()
-    whole = packed and c * size <= WHOLE_BYTES[size]
+    whole = packed and c * size <= WHOLE[size] * STRIP_BYTES
     strips = n * h * ceil_div(w, STRIP)
     tilings = TILINGS[size, packed, whole]
-    return next(tiling for least, tiling in tilings.items() if strips >= least), whole
+    tiling = next(tiling for least, tiling in tilings.items() if strips >= least)
+    return tiling, WHOLE[size] if whole else 0
 
 
-def _strips(tiling: Tiling, packed: bool, whole: bool) -> str:
+def _strips(tiling: Tiling, packed: bool, whole: int) -> str:
     """Return the kernel's name and its template's arguments but for the first, the type."""
     numbers = ", ".join(map(str, tiling))
-    return f"cost_volume_strips<{numbers}, {str(packed).lower()}, {str(whole).lower()}>"
+    return f"cost_volume_strips<{numbers}, {str(packed).lower()}, {whole}>"
 
 
 def _bands(rows: int, channels: int) -> str:

@@ -90,23 +90,26 @@ __device__ __forceinline__ uint4 load_channels(const T* from, long long step, in
 // pixel are wanted; of the two that a thread holds of a pixel, candidates g and g + 8, just one is,
 // but both where g is the pixel itself.
 // A warp owns a strip in each of ROWS rows, at OFFSETS vertical displacements; a block owns ACROSS x
-// DOWN such strips at all nine. Threads load the channels as the products take them, AHEAD times 64
-// bytes of each pixel at a time; pixels that several warps need come from the cache. PACKED: by 16
-// bytes, which needs neighbouring channels together, C in whole packs and each pixel at a multiple
-// of 16 bytes. WHOLE: there are at most those AHEAD times 64 bytes of channels, so that each sum is
-// done, and written, before the next one starts.
+// DOWN such strips at all nine. Threads load the channels as the products take them; pixels that
+// several warps need come from the cache. PACKED: by 16 bytes, which needs neighbouring channels
+// together, C in whole packs and each pixel at a multiple of 16 bytes. WHOLE, which needs PACKED: there
+// are at most so many times 64 bytes of channels, all loaded at once, so that each sum is done, and
+// written, before the next one starts; 0 where there may be more. AHEAD is what is on its way at a
+// time: so many rows of `second` where WHOLE, else so many times 64 bytes of each pixel.
 // `filled` is the number of channels the volume has, the gap of zeros behind the 81 included; with
 // `packs_out`, 16 bytes of them are written at a time, which needs the gap of seven. With `copied`,
 // which needs PACKED and `packs_out`, the channels of `first` follow behind the gap.
-// The slope is at most 1. 32 (9 / OFFSETS) ACROSS DOWN threads.
+// The slope is at most 1. 32 (9 / OFFSETS) ACROSS DOWN threads; the grid counts blocks along x, blocks
+// along y, and images.
 template <typename T, int ROWS, int OFFSETS, int ACROSS, int DOWN, int AHEAD, bool PACKED,
-          bool WHOLE>
+          int WHOLE>
 __launch_bounds__(32 * SIDE / OFFSETS * ACROSS * DOWN)
 __global__ void cost_volume_strips(const T* __restrict__ first, const T* __restrict__ second,
                                    T* __restrict__ volume, Strides of_first, Strides of_second,
                                    Strides of_volume, int channels, int height, int width,
                                    float slope, int packs_out, int filled, int copied) {
     static_assert(SIDE % OFFSETS == 0, "the offsets of a warp are a part of the nine");
+    static_assert(PACKED || !WHOLE, "what is all loaded at once is loaded in packs");
     constexpr int SPLITS = SIDE / OFFSETS, OTHER_ROWS = ROWS + OFFSETS - 1;
     constexpr int COUNT = 16 / sizeof(T), CHUNK = 4 * COUNT;
     constexpr int FILLED = DISPLACEMENTS + 7, PACKS = FILLED / COUNT;
@@ -117,11 +120,9 @@ __global__ void cost_volume_strips(const T* __restrict__ first, const T* __restr
 
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int split = warp % SPLITS, strip = warp / SPLITS;
-    const int tiles_x = (width + STRIP * ACROSS - 1) / (STRIP * ACROSS);
-    const int tiles_y = (height + ROWS * DOWN - 1) / (ROWS * DOWN);
-    const int x0 = (static_cast<int>(blockIdx.x % tiles_x) * ACROSS + strip % ACROSS) * STRIP;
-    const int y0 = (static_cast<int>(blockIdx.x / tiles_x % tiles_y) * DOWN + strip / ACROSS) * ROWS;
-    const long long n = blockIdx.x / tiles_x / tiles_y;
+    const int x0 = (static_cast<int>(blockIdx.x) * ACROSS + strip % ACROSS) * STRIP;
+    const int y0 = (static_cast<int>(blockIdx.y) * DOWN + strip / ACROSS) * ROWS;
+    const long long n = blockIdx.z;
     // A matrix's row and which of the four parts of its 64 bytes; in a sum, the candidate and which
     // two of the pixels.
     const int group = lane / 4, part = lane % 4;
@@ -164,84 +165,142 @@ __global__ void cost_volume_strips(const T* __restrict__ first, const T* __restr
         __syncwarp();
     }
 
-    float sums[WHOLE ? 1 : ROWS][WHOLE ? 1 : OFFSETS][4] = {};
-    for (int c0 = 0; WHOLE ? c0 < 1 : c0 < channels; c0 += AHEAD * CHUNK) {
-        uint4 pixels[AHEAD][ROWS], low[AHEAD][OTHER_ROWS], high[AHEAD][OTHER_ROWS];
+    const long long step = PACKED ? 1 : of_first.c, other_step = PACKED ? 1 : of_second.c;
+    const bool pixel_inside = x < width, low_inside = x_low >= 0 && x_low < width;
+    const bool high_inside = x_high < width;
+    // A thread's share of the 64 bytes from channel c on: of the pixels, and of those of a row of
+    // the other image.
+    const auto load_pixels = [&](uint4 (&pixels)[ROWS], const T* row_from, int c) {
+        const int present = pixel_inside ? channels - c - part * COUNT : 0;
 #pragma unroll
-        for (int ahead = 0; ahead < AHEAD; ++ahead) {
-            const int present = channels - c0 - ahead * CHUNK - part * COUNT;
-            const int first_present = x < width ? present : 0;
-            const int low_present = x_low >= 0 && x_low < width ? present : 0;
-            const int high_present = x_high < width ? present : 0;
-            const T *row_from = from, *low_row = low_from, *high_row = high_from;
+        for (int row = 0; row < ROWS; ++row) {
+            pixels[row] = load_channels<PACKED>(row_from, step, y0 + row < height ? present : 0);
+            row_from += of_first.h;
+        }
+    };
+    const auto load_others = [&](uint4& low, uint4& high, const T* low_row, const T* high_row,
+                                 int row, int c) {
+        const int present = channels - c - part * COUNT;
+        const int low_present = low_inside ? present : 0, high_present = high_inside ? present : 0;
+        const bool inside = static_cast<unsigned>(other_y0 + row) < height;
+        low = load_channels<PACKED>(low_row, other_step, inside ? low_present : 0);
+        high = load_channels<PACKED>(high_row, other_step, inside ? high_present : 0);
+    };
+    const auto copy = [&](const uint4 (&pixels)[ROWS], int c) {
+        if (PACKED && copied && split == 0 && pixel_inside && c + part * COUNT < channels) {
+            T* to = volume + y0 * of_volume.h + x * of_volume.w + FILLED + c + part * COUNT;
 #pragma unroll
             for (int row = 0; row < ROWS; ++row) {
-                pixels[ahead][row] = load_channels<PACKED>(
-                    row_from, of_first.c, y0 + row < height ? first_present : 0);
-                row_from += of_first.h;
+                if (y0 + row < height) *reinterpret_cast<uint4*>(to) = pixels[row];
+                to += of_volume.h;
             }
-#pragma unroll
-            for (int row = 0; row < OTHER_ROWS; ++row) {
-                const bool inside = static_cast<unsigned>(other_y0 + row) < height;
-                low[ahead][row] =
-                    load_channels<PACKED>(low_row, of_second.c, inside ? low_present : 0);
-                high[ahead][row] =
-                    load_channels<PACKED>(high_row, of_second.c, inside ? high_present : 0);
-                low_row += of_second.h;
-                high_row += of_second.h;
-            }
-            from += CHUNK * of_first.c;
-            low_from += CHUNK * of_second.c;
-            high_from += CHUNK * of_second.c;
         }
+    };
+
+    if constexpr (WHOLE > 0) {
+        uint4 pixels[WHOLE][ROWS], low[AHEAD][WHOLE], high[AHEAD][WHOLE];
+        const auto load_row = [&](int row) {
+#pragma unroll
+            for (int chunk = 0; chunk < WHOLE; ++chunk) {
+                const long long to = row * of_second.h + chunk * CHUNK;
+                load_others(low[row % AHEAD][chunk], high[row % AHEAD][chunk], low_from + to,
+                            high_from + to, row, chunk * CHUNK);
+            }
+        };
+#pragma unroll
+        for (int chunk = 0; chunk < WHOLE; ++chunk) {
+            load_pixels(pixels[chunk], from + chunk * CHUNK, chunk * CHUNK);
+        }
+#pragma unroll
+        for (int row = 0; row < AHEAD; ++row) load_row(row);
         __syncwarp();  // no load may sink below this, to where it would be waited for
 #pragma unroll
-        for (int ahead = 0; ahead < AHEAD; ++ahead) {
-            const int c = c0 + ahead * CHUNK + part * COUNT;
-            if (PACKED && copied && split == 0 && x < width && c < channels) {
-                T* to = volume + y0 * of_volume.h + x * of_volume.w + FILLED + c;
+        for (int chunk = 0; chunk < WHOLE; ++chunk) copy(pixels[chunk], chunk * CHUNK);
 #pragma unroll
-                for (int row = 0; row < ROWS; ++row) {
-                    if (y0 + row < height) *reinterpret_cast<uint4*>(to) = pixels[ahead][row];
-                    to += of_volume.h;
+        for (int other_row = 0; other_row < OTHER_ROWS; ++other_row) {
+            uint4 low_now[WHOLE], high_now[WHOLE];
+#pragma unroll
+            for (int chunk = 0; chunk < WHOLE; ++chunk) {
+                low_now[chunk] = low[other_row % AHEAD][chunk];
+                high_now[chunk] = high[other_row % AHEAD][chunk];
+            }
+            if (other_row + AHEAD < OTHER_ROWS) {
+                load_row(other_row + AHEAD);
+                __syncwarp();
+            }
+#pragma unroll
+            for (int row = 0; row < ROWS; ++row) {
+                const int offset = other_row - row;
+                if (offset < 0 || offset >= OFFSETS) continue;
+                float sum[4] = {};
+#pragma unroll
+                for (int chunk = 0; chunk < WHOLE; ++chunk) {
+                    match<T>(sum, Channels<T>(low_now[chunk]), Channels<T>(high_now[chunk]),
+                             Channels<T>(pixels[chunk][row]));
                 }
+                put(row, offset, sum);
             }
         }
-        if constexpr (WHOLE) {
+    } else {
+        // Floats take three products where halves take one: time for the next channels to come.
+        // Those that are not packed would not all fit in registers.
+        constexpr bool NEXT = PACKED && sizeof(T) == 4;
+        float sums[ROWS][OFFSETS][4] = {};
+        uint4 pixels[AHEAD][ROWS], low[AHEAD][OTHER_ROWS], high[AHEAD][OTHER_ROWS];
+        const auto load = [&](int c0) {
 #pragma unroll
-            for (int other_row = 0; other_row < OTHER_ROWS; ++other_row) {
+            for (int chunk = 0; chunk < AHEAD; ++chunk) {
+                const int c = c0 + chunk * CHUNK;
+                load_pixels(pixels[chunk], from, c);
+                const T *low_row = low_from, *high_row = high_from;
 #pragma unroll
-                for (int row = 0; row < ROWS; ++row) {
-                    const int offset = other_row - row;
-                    if (offset < 0 || offset >= OFFSETS) continue;
-                    float sum[4] = {};
-#pragma unroll
-                    for (int ahead = 0; ahead < AHEAD; ++ahead) {
-                        match<T>(sum, Channels<T>(low[ahead][other_row]),
-                                 Channels<T>(high[ahead][other_row]),
-                                 Channels<T>(pixels[ahead][row]));
-                    }
-                    put(row, offset, sum);
+                for (int row = 0; row < OTHER_ROWS; ++row) {
+                    load_others(low[chunk][row], high[chunk][row], low_row, high_row, row, c);
+                    low_row += of_second.h;
+                    high_row += of_second.h;
                 }
+                from += CHUNK * step;
+                low_from += CHUNK * other_step;
+                high_from += CHUNK * other_step;
             }
-        } else {
+            __syncwarp();  // as above
+        };
+        const auto match_all = [&](const uint4 (&pixels)[AHEAD][ROWS],
+                                   const uint4 (&low)[AHEAD][OTHER_ROWS],
+                                   const uint4 (&high)[AHEAD][OTHER_ROWS]) {
 #pragma unroll
-            for (int ahead = 0; ahead < AHEAD; ++ahead) {
+            for (int chunk = 0; chunk < AHEAD; ++chunk) {
 #pragma unroll
                 for (int other_row = 0; other_row < OTHER_ROWS; ++other_row) {
-                    const Channels<T> of_low(low[ahead][other_row]), of_high(high[ahead][other_row]);
+                    const Channels<T> of_low(low[chunk][other_row]);
+                    const Channels<T> of_high(high[chunk][other_row]);
 #pragma unroll
                     for (int row = 0; row < ROWS; ++row) {
                         const int offset = other_row - row;
                         if (offset < 0 || offset >= OFFSETS) continue;
                         match<T>(sums[row][offset], of_low, of_high,
-                                 Channels<T>(pixels[ahead][row]));
+                                 Channels<T>(pixels[chunk][row]));
                     }
                 }
             }
+        };
+        if constexpr (NEXT) load(0);
+        for (int c0 = 0; c0 < channels; c0 += AHEAD * CHUNK) {
+            if constexpr (!NEXT) load(c0);
+#pragma unroll
+            for (int chunk = 0; chunk < AHEAD; ++chunk) copy(pixels[chunk], c0 + chunk * CHUNK);
+            if constexpr (NEXT) {
+                uint4 pixels_now[AHEAD][ROWS];
+                uint4 low_now[AHEAD][OTHER_ROWS], high_now[AHEAD][OTHER_ROWS];
+                memcpy(pixels_now, pixels, sizeof(pixels));
+                memcpy(low_now, low, sizeof(low));
+                memcpy(high_now, high, sizeof(high));
+                load(c0 + AHEAD * CHUNK);
+                match_all(pixels_now, low_now, high_now);
+            } else {
+                match_all(pixels, low, high);
+            }
         }
-    }
-    if constexpr (!WHOLE) {
 #pragma unroll
         for (int row = 0; row < ROWS; ++row) {
 #pragma unroll

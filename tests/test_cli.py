@@ -326,7 +326,7 @@ def test_a_training_tells_what_images_it_was_given(inputs):
     common = ["--size", "64x64", "--batch", "1", "--device", "cpu", "--steps", "1", "--json"]
     for number, (folders, (told, counts)) in enumerate(runs.items()):
         result = invoke("train", "-o", f"out/{number}", *folders.split(), *common)
-        assert result.stderr.splitlines()[:2] == ["reading what pairs are rendered from ...", told]
+        assert result.stderr.splitlines()[:2] == ["reading what pairs are made of ...", told]
         assert json.loads(result.stdout)["images"] == counts
         assert json.loads(Path(f"out/{number}/result.json").read_text())["images"] == counts
 
@@ -366,6 +366,35 @@ def test_a_finished_training_is_measured_on_a_holdout_that_is_new(inputs):
     folders = ["--photos", "frames", "--holdout", "frames"]
     again = json.loads(invoke("train", *common, *folders, "--resume", "--json").stdout)
     assert (again["step"], set(again["errors"])) == (1, {"training", "holdout"})
+
+
+def test_a_training_goes_on_with_other_images_and_says_so_but_not_with_other_motion(inputs):
+    Path("two").mkdir()
+    for number in range(2):
+        write_image(f"two/{number}.png", np.zeros((40, 40, 3), np.uint8))
+    common = ["-o", "out/run", "--size", "64x64", "--batch", "1", "--device", "cpu"]
+    first = ["--photos", "frames", "--holdout", "frames"]
+    assert invoke("train", *common, *first, "--steps", "1").exit_code == 0
+    # Of 13 px at 384x512, 64 / 384 and 64 / 512 of which the lesser is 0.125.
+    as_begun = invoke("train", *common, *first, "--steps", "2", "--motion", "1.625", "--resume")
+    assert "instead of" not in as_begun.stderr
+    other = invoke("train", *common, "--photos", "two", "--steps", "3", "--resume")
+    assert other.exit_code == 0
+    told = (
+        "rendering from 2 photographs instead of 3 photographs, measuring on no others instead of "
+        "3 photographs"
+    )
+    assert told in other.stderr.splitlines()
+    for steps in (3, 4):  # it is finished; it is not
+        refused = invoke(
+            "train", *common, "--photos", "two", "--steps", steps, "--motion", "3", "--resume"
+        )
+        assert refused.exit_code == 1
+        assert_one_error_line(
+            refused.stderr,
+            "is of a run with rendered pairs that typically move 1.625 px; resume it so, not with "
+            "rendered pairs that typically move 3 px, or give",
+        )
 
 
 def test_a_preview_is_a_picture_of_pairs_in_two_columns(inputs):

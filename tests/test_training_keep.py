@@ -171,8 +171,9 @@ def test_a_share_of_other_weights_is_not_gone_on_with(whole, tmp_path, init, beg
 
 def test_a_checkpoint_from_before_there_was_keep_goes_on(whole, tmp_path):
     def make_old(content):
-        assert content["format"] == "pwcflow training 2"
-        del content["initial"], content["settings"]["keep"]
+        assert content["format"] == "pwcflow training 3"
+        del content["initial"], content["images"], content["settings"]["keep"]
+        del content["settings"]["motion"]
         content["format"] = "pwcflow training 1"
 
     settings = replace(changed(whole[0], tmp_path, make_old), keep=0.0)

@@ -180,6 +180,7 @@ def test_the_command_trains_on_data_sets(chairs):
     assert (result.exit_code, result.stderr) == (0, "")
     summary = json.loads(result.stdout)
     assert (summary["pairs"], summary["data"]) == (1, {"chairs:chairs": 1})
+    assert summary["images"] == {"training": {"pairs": 1}}
 
 
 @pytest.mark.parametrize("devices", [1, 2])

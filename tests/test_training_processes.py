@@ -2,6 +2,7 @@
 
 import socket
 import time
+from dataclasses import replace
 
 import pytest
 import torch
@@ -75,6 +76,16 @@ def test_processes_are_started_for_several_devices(tmp_path):
     assert not torch.equal(initial, trained)
     # Half the space between float16 numbers below 1, at most.
     torch.testing.assert_close(written, 0.25 * initial + 0.75 * trained, rtol=0, atol=2.0**-12)
+
+
+def test_a_run_goes_on_with_another_number_of_devices_and_says_so(tmp_path, capfd):
+    settings = tiny(tmp_path, steps=1, echo=True)
+    train(settings, shifted_textures)
+    assert "going on" not in capfd.readouterr().err
+    resumed = replace(settings, steps=2, devices=2, resume=True)
+    assert train(resumed, shifted_textures).pairs == 1 + 2
+    assert capfd.readouterr().err.splitlines()[0] == "going on with 2 devices instead of 1"
+    assert load_checkpoint(settings.checkpoint_path).settings["devices"] == 2
 
 
 def test_an_error_in_a_process_is_told_as_in_one(tmp_path):

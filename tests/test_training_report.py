@@ -18,6 +18,7 @@ from pwcflow.color import flow_to_color
 from pwcflow.errors import OutputError
 from pwcflow.training.checkpoint import load_checkpoint
 from pwcflow.training.contact_sheet import comparison_sheet
+from pwcflow.training.report import images_told
 from pwcflow.training.settings import TrainSettings
 from pwcflow.training.tensorboard import EventFile
 from pwcflow.training.trainer import train
@@ -200,6 +201,32 @@ def test_whoever_watches_is_told_what_a_run_is_at(tmp_path, capfd):
     ]
     train(tiny(tmp_path / "quiet", steps=1), shifted_textures, fixed_sets)
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "told"),
+    [
+        (
+            {"training": {"photographs": 0, "cut_outs": 0}, "holdout": {"photographs": 1}},
+            {"training": {"photographs": 5, "cut_outs": 1}},
+            "rendering from computed patterns instead of 5 photographs and 1 cut-out, "
+            "measuring on 1 photograph instead of no others",
+        ),
+        (
+            {"training": {"photographs": 3, "cut_outs": 0}},
+            {"training": {"photographs": 3, "cut_outs": 0}},
+            "rendering from 3 photographs",
+        ),
+        (
+            {"training": {"pairs": 3}},
+            {"training": {"pairs": 1}},
+            "training on 3 real pairs instead of 1 real pair",
+        ),
+        ({"training": {"pairs": 3}}, {}, "training on 3 real pairs"),
+    ],
+)
+def test_images_are_told_beside_what_they_take_the_place_of(now, before, told):
+    assert images_told(now, before) == told
 
 
 def test_a_full_disk_under_tensorboard_is_told_once_and_by_no_thread(tmp_path):

@@ -18,12 +18,13 @@ from pwcflow.aligned import align_state, unalign_state
 from pwcflow.errors import WeightsError, reason_of
 from pwcflow.locks import replacing_alone
 from pwcflow.training.optimizer import COUNTERS, SLOTS, State
+from pwcflow.training.settings import ImageCounts
 from pwcflow.weights.layouts import expected_shapes
 
-FORMAT = "pwcflow training 2"
+FORMAT = "pwcflow training 3"
 """What the file says it is; a change of its content changes the number."""
-_READABLE = ("pwcflow training 1", FORMAT)
-"""In 1 there were no weights to keep a share of, and no errors."""
+_READABLE = ("pwcflow training 1", "pwcflow training 2", FORMAT)
+"""In 1 there were no weights to keep a share of, and no errors; before 3 no counts of images."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Checkpoint:
     """Weights of an `AlignedPwcNet` that the run keeps a share of, if it does."""
     errors_before: dict[str, float] = field(default_factory=dict)
     """Mean end-point error in pixels before the first step, by validation set."""
+    images: ImageCounts = field(default_factory=dict)
+    """Those that the pairs were made of."""
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
@@ -65,6 +68,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         # Called so since once only a share of the initial weights could be kept.
         "initial": None if checkpoint.kept is None else unalign_state(checkpoint.kept),
         "errors_before": checkpoint.errors_before,
+        "images": checkpoint.images,
     }
     data = BytesIO()  # a full disk under torch.save is an error about positions in the file
     torch.save(content, data)
@@ -112,6 +116,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         settings=content["settings"],
         kept=None if kept is None else align_state(kept),
         errors_before=content.get("errors_before", {}),
+        images=content.get("images", {}),
     )
 
 

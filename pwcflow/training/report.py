@@ -125,21 +125,30 @@ class Report:
             self._events.add_numbers(group, numbers, step)
 
 
-def images_told(counts: ImageCounts) -> str:
-    """Return such as "rendering from 3 photographs and 2 cut-outs, measuring on 1 photograph".
+def images_told(counts: ImageCounts, before: ImageCounts) -> str:
+    """Return such as "rendering from 3 photographs instead of 5 photographs".
 
-    The images trained on are measured on, too.
+    Args:
+        counts: what pairs are made of, by validation set; images trained on are measured on, too.
+        before: the same until the run was resumed; empty for a run that was not, or is as it was.
     """
-    sentence = f"rendering from {_named(counts['training'])}"
-    if "holdout" in counts:
-        sentence += f", measuring on {_named(counts['holdout'])}"
+    verb = "training on" if "pairs" in counts["training"] else "rendering from"
+    sentence = f"{verb} {_change(counts, before, 'training', 'computed patterns')}"
+    if "holdout" in counts or "holdout" in before:
+        sentence += f", measuring on {_change(counts, before, 'holdout', 'no others')}"
     return sentence
 
 
+def _change(counts: ImageCounts, before: ImageCounts, name: str, nothing: str) -> str:
+    """Return what a set is made of, and what it was made of if that was something else."""
+    now = _named(counts.get(name, {})) or nothing
+    was = (_named(before.get(name, {})) or nothing) if before else now
+    return now if now == was else f"{now} instead of {was}"
+
+
 def _named(counts: Mapping[str, int]) -> str:
-    nouns = {"photographs": "photograph", "cut_outs": "cut-out"}
-    named = [counted(count, nouns[name]) for name, count in counts.items() if count]
-    return " and ".join(named) or "computed patterns"
+    nouns = {"photographs": "photograph", "cut_outs": "cut-out", "pairs": "real pair"}
+    return " and ".join(counted(count, nouns[name]) for name, count in counts.items() if count)
 
 
 def _mean(total: float, count: float) -> float | None:

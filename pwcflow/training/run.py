@@ -85,9 +85,12 @@ def run_training(
     sets = {name: scenes_of(*given, scenes) for name, given in folders.items()}
     if datasets:
         sets["training"] = pairs_of(datasets, settings.height, settings.width)
+    settings = replace(settings, motion=None if datasets else scenes.typical_motion)
     result = _finished_before(settings, set(sets))
     if result is None:
-        count = None if datasets else partial(_count_images, folders=folders)
+        count: CountImages = partial(_count_images, folders=folders)
+        if datasets:
+            count = partial(_count_pairs, datasets=datasets)
         result = _trained(settings, sets, count)
         if data:
             named = zip(data, datasets, strict=True)
@@ -128,7 +131,7 @@ def _finished_before(settings: TrainSettings, sets: set[str]) -> dict[str, Any] 
 
 
 def _trained(
-    settings: TrainSettings, sets: dict[str, MakeSource], count_images: CountImages | None
+    settings: TrainSettings, sets: dict[str, MakeSource], count_images: CountImages
 ) -> dict[str, Any]:
     if find_device(settings.device).type == "cpu":
         batches = min(CPU_VALIDATION_BATCHES, max(1, CPU_VALIDATION_PAIRS // settings.batch))
@@ -199,6 +202,11 @@ def _count_images(
         photographs = len(textures.photos) if photos else 0  # without any there is one of gray
         counts[name] = {"photographs": photographs, "cut_outs": len(textures.sprites)}
     return counts
+
+
+def _count_pairs(device: torch.device, *, datasets: list[list[PairFiles]]) -> ImageCounts:
+    """Return how many real pairs there are."""
+    return {"training": {"pairs": sum(map(len, datasets))}}
 
 
 def _validation(

@@ -9,12 +9,13 @@ from pwcflow.network import check_size
 Outcome = Literal["finished", "interrupted", "diverged"]
 OptimizerName = Literal["adamw", "muon"]
 ImageCounts = dict[str, dict[str, int]]
-"""By validation set, how many `photographs` and `cut_outs` its scenes are made of."""
+"""By validation set, how many `photographs` and `cut_outs` its scenes are made of, or real `pairs`
+are cropped from."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainSettings:
-    """All that a run depends on, but for what renders its pairs."""
+    """All that a run depends on, but for the images that its pairs are made of."""
 
     output: Path
     """Folder of the checkpoint, the weights and the log; made if missing."""
@@ -45,6 +46,9 @@ class TrainSettings:
     """Number of GPUs, or processes on the CPU; above 1 they are started here."""
     graphs: bool = True
     """On a GPU, replay each step as CUDA graphs."""
+    motion: float | None = None
+    """Of the scenes that are rendered, as `SceneSettings.typical_motion`; None for real pairs. Kept
+    here for the checkpoint: `run_training` fills it in."""
     log_every: int = 100
     tensorboard: bool = False
     """Write what is logged for TensorBoard too."""
@@ -158,7 +162,7 @@ class Summary:
     errors: dict[str, float]
     """The same at the last validation after some steps; empty if there was none."""
     images: ImageCounts
-    """Those that were read; empty for a run on real pairs."""
+    """Those that the pairs were made of."""
     checkpoint: Path
     weights: Path
     log: Path

@@ -13,7 +13,7 @@ from pwcflow.training.checkpoint import Checkpoint, load_checkpoint
 from pwcflow.training.initial import initial_weights
 from pwcflow.training.optimizer import FlatAdamW
 from pwcflow.training.schedule import Pace
-from pwcflow.training.settings import TrainSettings
+from pwcflow.training.settings import ImageCounts, TrainSettings
 from pwcflow.weights import load_weights
 
 
@@ -31,6 +31,10 @@ class Start:
     """Mean end-point error in pixels before the first step, by validation set."""
     kept: dict[str, Tensor] | None = None
     """Weights of an `AlignedPwcNet` to keep a share of; None if the settings keep none."""
+    images: ImageCounts = field(default_factory=dict)
+    """Those that the pairs were made of so far; empty where none were, or where it is not known."""
+    devices: int | None = None
+    """Number of processes so far, likewise."""
 
 
 def start(settings: TrainSettings, optimizer: FlatAdamW, *, quiet: bool) -> Start:
@@ -57,6 +61,8 @@ def start(settings: TrainSettings, optimizer: FlatAdamW, *, quiet: bool) -> Star
             checkpoint.seconds,
             checkpoint.errors_before,
             checkpoint.kept,
+            checkpoint.images,
+            checkpoint.settings.get("devices"),
         )
     if settings.init is None:
         if settings.keep:
@@ -97,7 +103,9 @@ def is_over(settings: TrainSettings, step: int) -> bool:
 def _check_same(settings: TrainSettings, checkpoint: Checkpoint) -> None:
     """Refuse what makes another run of it: that is more likely forgotten than meant.
 
-    Its length may be another, and its rate: lower, when it has diverged.
+    Its length may be another, and its rate: lower, when it has diverged. So may its images, whose
+    folders may have been moved or have grown, and the number of devices, on another machine: of
+    those a run tells when it goes on.
     """
     now = settings.as_plain()
     # What a checkpoint does not tell of is what runs had when there was no choice.
@@ -130,7 +138,7 @@ def _check_keeps_same(settings: TrainSettings, checkpoint: Checkpoint, *, quiet:
 
 def _clauses(settings: Mapping[str, Any]) -> list[str]:
     """Return what a run is to keep until its end, each in a few words."""
-    q = settings["q"]
+    q, motion = settings["q"], settings["motion"]
     return [
         f"the optimizer {settings['optimizer']}",
         f"{settings['keep']:g} of other weights kept",
@@ -138,4 +146,5 @@ def _clauses(settings: Mapping[str, Any]) -> list[str]:
         f"a batch of {settings['batch']}",
         f"the seed {settings['seed']}",
         "no robust loss" if q is None else f"a robust loss of {q:g}",
+        "real pairs" if motion is None else f"rendered pairs that typically move {motion:g} px",
     ]

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -67,8 +68,8 @@ def train(
         make_renderer: makes what the pairs come from.
         make_validation: makes the pairs that the weights to write are measured on before the first
             step, every `validate_every` steps, and when the run is finished; None for no such.
-        count_images: counts the images that pairs are rendered from, which is told before the first
-            step; None where none are.
+        count_images: counts the images that pairs are made of, which is told before the first step;
+            None where they are made of none.
 
     Returns:
         what the run came to; its checkpoint, which can be resumed, and its weights are written.
@@ -121,6 +122,8 @@ class _Run:
         count_images: CountImages | None,
         ranks: Ranks,
     ) -> None:
+        # Under torchrun the settings do not know how many there are.
+        settings = replace(settings, devices=ranks.world)
         self._settings = settings
         self._ranks = ranks
         network = _network(ranks.device)
@@ -129,12 +132,13 @@ class _Run:
         make_folder(settings.output)  # not before it is known that there are weights
         self._step, self._pairs, self._seconds_before = begun.step, begun.pairs, begun.seconds
         self._errors_before, self._kept = begun.errors_before, begun.kept
+        self._images_before, self._devices_before = begun.images, begun.devices
         ranks.copy_first(self._optimizer.flats())
         self._optimizer.publish()
         self._told = Report(settings, ranks, self._step)
         self._images: ImageCounts = {}
         if count_images and ranks.rank == 0:
-            self._told.say("reading what pairs are rendered from ...")
+            self._told.say("reading what pairs are made of ...")
             self._images = count_images(ranks.device)
         self._renderer = make_renderer(ranks.device, ranks.rank, ranks.world)
         self._work = TrainingStep(
@@ -151,7 +155,10 @@ class _Run:
         settings = self._settings
         with closing(self._told), catching_interruptions() as interruption, _benchmarking():
             if self._images:
-                self._told.say(images_told(self._images))
+                self._told.say(images_told(self._images, self._images_before))
+            if self._devices_before not in (None, settings.devices):
+                devices = counted(settings.devices, "device")
+                self._told.say(f"going on with {devices} instead of {self._devices_before}")
             self._prepare(interruption)
             if self._step == 0:
                 self._validate(interruption)
@@ -292,6 +299,7 @@ class _Run:
             settings=self._settings.as_plain(),
             kept=self._kept,
             errors_before=self._errors_before,
+            images=self._images,
         )
         save_checkpoint(self._settings.checkpoint_path, checkpoint)
         self._last_save, self._saved_step = time.monotonic(), self._step

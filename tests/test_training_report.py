@@ -18,6 +18,7 @@ from pwcflow.color import flow_to_color
 from pwcflow.errors import OutputError
 from pwcflow.training.checkpoint import load_checkpoint
 from pwcflow.training.contact_sheet import comparison_sheet
+from pwcflow.training.log import RunLog
 from pwcflow.training.report import images_told
 from pwcflow.training.settings import TrainSettings
 from pwcflow.training.tensorboard import EventFile
@@ -187,6 +188,14 @@ def test_a_run_that_is_interrupted_while_it_is_measured_at_its_end_is_measured_l
     resumed = train(replace(tiny(tmp_path), resume=True), shifted_textures, sets)
     assert (resumed.outcome, resumed.step, set(resumed.errors)) == ("finished", 3, {"training"})
     assert resumed.weights.read_bytes() == summary.weights.read_bytes()
+    assert (resumed.loss, resumed.epe_px) == pytest.approx((summary.loss, summary.epe_px), rel=1e-5)
+
+
+def test_the_last_value_of_a_log_is_that_of_the_last_line_that_has_it(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"loss": 3.5}\n{"loss": 2.5}\n{"training_epe_px": 1.5}\n[]\n{"loss": 1.')
+    log = RunLog(path)
+    assert (log.last("loss"), log.last("training_epe_px"), log.last("lr")) == (2.5, 1.5, None)
 
 
 def test_whoever_watches_is_told_what_a_run_is_at(tmp_path, capfd):

@@ -4,6 +4,7 @@ import json
 import math
 import sys
 from pathlib import Path
+from typing import Any
 
 from pwcflow.errors import OutputError, reason_of
 
@@ -32,10 +33,26 @@ class RunLog:
         if self._echo:
             sys.stderr.write(line)
 
+    def last(self, name: str) -> object:
+        """Return what the last line that has a value of this name has; None if there is none."""
+        for line in reversed(self._lines()):
+            values = _parsed(line)
+            if name in values:
+                return values[name]
+        return None
+
     def say(self, sentence: str) -> None:
         """Write a sentence to stderr if lines go there, and not to the file."""
         if self._echo:
             sys.stderr.write(f"{sentence}\n")
+
+    def _lines(self) -> list[str]:
+        try:
+            return self._path.read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError as error:
+            raise OutputError(
+                f"cannot read {self._path}: {reason_of(error)}; check its permissions"
+            ) from error
 
     def _append(self, text: str) -> None:
         try:
@@ -45,6 +62,15 @@ class RunLog:
             raise OutputError(
                 f"cannot write {self._path}: {reason_of(error)}; check its folder and the disk"
             ) from error
+
+
+def _parsed(line: str) -> dict[str, Any]:
+    """Return the values of a line; none of one that is not whole, as a kill may leave."""
+    try:
+        values = json.loads(line)
+    except ValueError:
+        return {}
+    return values if isinstance(values, dict) else {}
 
 
 def _plain(value: object) -> object:

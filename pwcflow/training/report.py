@@ -30,14 +30,18 @@ class Report:
                 self._events = EventFile(
                     settings.events_path, resumed_at=step if settings.resume else None
                 )
-        self.loss: float | None = None
+        self.loss = self._told_before("loss") if step else None
         """Mean over the last interval; None before there was one."""
-        self.epe_px: float | None = None
+        self.epe_px = self._told_before("epe_px") if step else None
         self.skipped = 0
         """Steps whose gradient was not finite, so far."""
         self.failures = 0.0
         """The most steps in a row, up to the last report, whose gradient was not finite."""
         self.begin(step)
+
+    def _told_before(self, name: str) -> float | None:
+        value = self._log.last(name) if self._log else None
+        return value if isinstance(value, float) else None
 
     def begin(self, step: int) -> None:
         """Let the first interval begin now."""

@@ -256,13 +256,38 @@ def test_a_run_without_a_recipe_leaves_what_a_recipe_made(whole, tmp_path, resum
 
 
 def test_folders_of_other_runs_are_left_alone(tmp_path):
-    with pytest.raises(WeightsError, match=r"there is no checkpoint .*1.checkpoint\.pt to go on"):
+    with pytest.raises(
+        WeightsError, match=r"there is no run in .*none to go on with; start without"
+    ):
         recipe(settings_of(tmp_path / "none", resume=True))
     (tmp_path / "checkpoint.pt").touch()
     for resume in (False, True):
         with pytest.raises(OutputError, match="of a run without a recipe; choose another folder"):
             recipe(settings_of(tmp_path, resume=resume))
     assert not (tmp_path / "1").exists()
+
+
+def test_a_recipe_that_was_killed_before_its_first_checkpoint_begins_anew(tmp_path, capfd):
+    """There is its record, or the log of its first stage too."""
+    one = (Stage(share=1.0, peak_lr=1e-3, **SMALL),)
+    for name in ("record", "log"):
+        settings = tiny(tmp_path / name, echo=True, resume=True)
+        settings.output.mkdir()
+        (settings.output / "recipe.json").write_text('{"length": "3 steps", "batch": 1, "seed": 0}')
+        settings.log_path.touch()
+        if name == "log":
+            (settings.output / "1").mkdir()
+            (settings.output / "1/log.jsonl").touch()
+        assert recipe(settings, one)["pairs"] == 3
+        said = f"there is no checkpoint in {settings.output / '1'} yet: the run begins anew"
+        assert (said in capfd.readouterr().err.splitlines()) == (name == "log")
+
+
+def test_a_recipe_whose_first_stage_is_gone_is_not_begun_anew(whole, tmp_path):
+    copy_run(whole[0], tmp_path / "copy")
+    shutil.rmtree(tmp_path / "copy/1")
+    with pytest.raises(WeightsError, match=r"whose first stage, .*1, is gone; bring that back"):
+        recipe(replace(settings_of(tmp_path / "copy"), resume=True))
 
 
 def test_torchrun_is_refused_in_one_line(here, monkeypatch):

@@ -243,6 +243,7 @@ def train(
         from pwcflow.training.run import preview as write_preview
         from pwcflow.training.scene import SceneSettings
         from pwcflow.training.settings import OptimizerName, TrainSettings
+        from pwcflow.training.start import check_begun
 
         datasets = [dataset(text, KINDS) for text in data or []]
         scenes = SceneSettings.of_size(height, width, motion, photographs=bool(photos))
@@ -293,6 +294,7 @@ def train(
             else partial(run_training, settings, scenes, data=datasets)
         )
         images = {"photos": photos or [], "sprites": sprites or [], "holdout": holdout or []}
+        check_begun(settings)
         with locked_folder(output) if is_first_process() else nullcontext():
             result = run(**images, manifest=evaluation)
         if result["outcome"] == "interrupted":

@@ -21,6 +21,7 @@ from pwcflow.training.result import RESULT, finished_result, restore_weights, wr
 from pwcflow.training.run import run_training
 from pwcflow.training.scene import SceneSettings
 from pwcflow.training.settings import OptimizerName, TrainSettings
+from pwcflow.training.start import check_begun
 from pwcflow.training.textures import check_folders
 from pwcflow.training.trainer import DivergedError
 
@@ -99,6 +100,7 @@ def run_recipe(
             "with --devices N"
         )
     runs = [_run_of(settings, stage, number) for number, stage in enumerate(stages, 1)]
+    check_begun(settings)
     _check_output(settings, runs)
     find_device(settings.device)
     check_folders(photos, sprites, holdout)
@@ -153,7 +155,7 @@ def _run_of(settings: TrainSettings, stage: Stage, number: int) -> TrainSettings
         init=before if number > 1 else None,
         keep=stage.keep,
     )
-    begun = number == 1 or run.checkpoint_path.exists()  # without the first nothing is to go on
+    begun = run.checkpoint_path.exists() or run.log_path.exists()
     return replace(run, resume=settings.resume and begun)
 
 
@@ -164,6 +166,11 @@ def _check_output(settings: TrainSettings, runs: Sequence[TrainSettings]) -> Non
         raise OutputError(f"{path} is of a run without a recipe; choose another folder")
     if begun and not settings.resume:
         raise OutputError(f"{begun[-1]} is of an earlier run; resume it, or choose another folder")
+    if begun and not _is_begun(runs[0]):
+        raise WeightsError(
+            f"{settings.output} is of a recipe whose first stage, {runs[0].output}, is gone; bring "
+            "that back, or choose another folder"
+        )
     if begun:
         _check_same(settings)
 

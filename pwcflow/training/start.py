@@ -9,6 +9,7 @@ from torch import Tensor
 
 from pwcflow.aligned import align_state
 from pwcflow.errors import WeightsError
+from pwcflow.locks import LOCK_NAME
 from pwcflow.training.checkpoint import Checkpoint, load_checkpoint
 from pwcflow.training.initial import initial_weights
 from pwcflow.training.optimizer import FlatAdamW
@@ -49,8 +50,7 @@ def start(settings: TrainSettings, optimizer: FlatAdamW, *, quiet: bool) -> Star
         WeightsError: the initial weights, those to keep a share of or the checkpoint cannot be
             used, or the checkpoint is of a run with other settings.
     """
-    # A run that was killed before its first checkpoint has a log, and begins once more.
-    if settings.resume and (settings.checkpoint_path.exists() or not settings.log_path.exists()):
+    if settings.resume and settings.checkpoint_path.exists():
         checkpoint = load_checkpoint(settings.checkpoint_path)
         _check_same(settings, checkpoint)
         _check_keeps_same(settings, checkpoint, quiet=quiet)
@@ -77,6 +77,22 @@ def start(settings: TrainSettings, optimizer: FlatAdamW, *, quiet: bool) -> Star
     if settings.keep_of is not None:
         weights = align_state(load_weights(settings.keep_of, quiet=quiet).state)
     return Start(kept=weights if settings.keep else None)
+
+
+def check_begun(settings: TrainSettings) -> None:
+    """Refuse to go on in a folder that holds nothing of a run: it is more likely another's name.
+
+    A run that was killed before its first checkpoint has a log, and begins once more. While it was
+    still reading what it is given it had only locked the folder: so ask before that is done again.
+
+    Raises:
+        WeightsError: there is nothing to go on with.
+    """
+    left = (settings.checkpoint_path.name, settings.log_path.name, LOCK_NAME, "1")  # of a recipe
+    if settings.resume and not any((settings.output / name).exists() for name in left):
+        raise WeightsError(
+            f"there is no run in {settings.output} to go on with; start without resuming"
+        )
 
 
 def is_over(settings: TrainSettings, step: int) -> bool:

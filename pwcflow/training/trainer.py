@@ -30,7 +30,7 @@ from pwcflow.training.ranks import (
 from pwcflow.training.report import Report, images_told
 from pwcflow.training.schedule import Pace, one_cycle
 from pwcflow.training.settings import ImageCounts, Outcome, Summary, TrainSettings
-from pwcflow.training.start import start
+from pwcflow.training.start import check_begun, start
 from pwcflow.training.step import Renderer, TrainingStep
 from pwcflow.training.tensorboard import import_tensorboard
 from pwcflow.training.validation import MakeRenderers, validate
@@ -126,6 +126,7 @@ class _Run:
         settings = replace(settings, devices=ranks.world)
         self._settings = settings
         self._ranks = ranks
+        begins_anew = settings.resume and not settings.checkpoint_path.exists()
         network = _network(ranks.device)
         self._optimizer = _optimizer(settings, network)
         begun = start(settings, self._optimizer, quiet=ranks.rank > 0)
@@ -136,6 +137,8 @@ class _Run:
         ranks.copy_first(self._optimizer.flats())
         self._optimizer.publish()
         self._told = Report(settings, ranks, self._step)
+        if begins_anew:
+            self._told.say(f"there is no checkpoint in {settings.output} yet: the run begins anew")
         self._images: ImageCounts = {}
         if count_images and ranks.rank == 0:
             self._told.say("reading what pairs are made of ...")
@@ -313,6 +316,7 @@ def _training_told(log_every: int, world: int) -> str:
 
 
 def _check_output(settings: TrainSettings) -> None:
+    check_begun(settings)
     path = settings.checkpoint_path
     if path.exists() and not settings.resume:
         raise OutputError(f"{path} is of an earlier run; resume it, or choose another folder")

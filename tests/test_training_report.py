@@ -241,7 +241,7 @@ def test_images_are_told_beside_what_they_take_the_place_of(now, before, told):
 def test_a_full_disk_under_tensorboard_is_told_once_and_by_no_thread(tmp_path):
     pytest.importorskip("tensorboard")
     before = threading.excepthook
-    events = EventFile(tmp_path / "events", resumed_at=None)
+    events = EventFile(tmp_path / "events", resumed_at=-1)
     noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3)).astype(np.uint8)
     with largest_file(1000), pytest.raises(OutputError, match="file too large; check its folder"):
         events.add_picture("validation", "training", noise, 0)
@@ -250,7 +250,7 @@ def test_a_full_disk_under_tensorboard_is_told_once_and_by_no_thread(tmp_path):
     assert threading.excepthook == before
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match="file exists; check its folder"):
-        EventFile(tmp_path / "file", resumed_at=None)
+        EventFile(tmp_path / "file", resumed_at=-1)
     assert threading.excepthook == before
 
 
@@ -281,6 +281,32 @@ def test_what_a_run_was_resumed_before_is_not_shown_twice(tmp_path):
     train(replace(settings, steps=3, resume=True), shifted_textures)
     numbers, _ = events(tmp_path / "tensorboard")
     assert sorted(numbers["training/loss"]) == [1, 2, 3]
+    assert [line["step"] for line in lines(tmp_path)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_what_a_run_told_before_it_begins_anew_is_not_shown_twice(tmp_path, resume):
+    pytest.importorskip("tensorboard")
+    settings = tiny(tmp_path, tensorboard=True, steps=2)
+    train(settings, shifted_textures, fixed_sets)
+    settings.checkpoint_path.unlink()  # as if it had been killed before there was one
+    settings.weights_path.unlink()
+    train(replace(settings, steps=1, resume=resume), shifted_textures, fixed_sets)
+    assert [line["step"] for line in lines(tmp_path)] == [0, 1, 1]
+    numbers, pictures = events(tmp_path / "tensorboard")
+    assert sorted(numbers["training/loss"]) == [1]
+    assert sorted(numbers["validation/training_epe_px"]) == [0, 1]
+    assert sorted(pictures["validation/training"]) == [0, 1]
+
+
+def test_a_log_is_cut_to_whole_lines_of_steps_up_to_one(tmp_path):
+    path = tmp_path / "log.jsonl"
+    text = [f'{{"step": {step}, "loss": {step}.5}}\n' for step in (0, 1, 1, 2, 3)]
+    for step, kept in ((2, 4), (1, 3), (0, 1), (-1, 0)):
+        path.write_text("".join(text) + '[]\n{"step": "one"}\n{"step": 2, "lo')
+        RunLog(path).cut(step)
+        assert path.read_text() == "".join(text[:kept])
+        assert list(tmp_path.iterdir()) == [path]
 
 
 def test_the_first_of_several_processes_writes_alone(tmp_path):

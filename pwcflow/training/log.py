@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pwcflow.atomic_file import replacing
 from pwcflow.errors import OutputError, reason_of
 
 
@@ -32,6 +33,18 @@ class RunLog:
         self._append(line)
         if self._echo:
             sys.stderr.write(line)
+
+    def cut(self, step: int) -> None:
+        """Remove lines of later steps, which are made again, and what is not whole.
+
+        Raises:
+            OutputError: the file cannot be read or written.
+        """
+        lines = self._lines()
+        kept = [line for line in lines if _step_of(line) <= step]
+        if kept != lines:
+            with replacing(self._path) as temporary:
+                temporary.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
 
     def last(self, name: str) -> object:
         """Return what the last line that has a value of this name has; None if there is none."""
@@ -62,6 +75,12 @@ class RunLog:
             raise OutputError(
                 f"cannot write {self._path}: {reason_of(error)}; check its folder and the disk"
             ) from error
+
+
+def _step_of(line: str) -> float:
+    """Return the step that a line tells of; one after all others if it does not say."""
+    step = _parsed(line).get("step")
+    return step if isinstance(step, int) else math.inf
 
 
 def _parsed(line: str) -> dict[str, Any]:

@@ -18,21 +18,23 @@ class Report:
     def __init__(self, settings: TrainSettings, ranks: Ranks, step: int) -> None:
         """Open what is written to; `step` is the one that the run begins or goes on at.
 
+        What is told of later ones, by a run that was killed after its last checkpoint, is removed.
+
         Raises:
             OutputError: the log or an event file cannot be written.
         """
+        last = step if step else -1  # before the first step is measured once more, too
         self._batch, self._ranks = settings.batch * ranks.world, ranks
         self._log: RunLog | None = None
         self._events: EventFile | None = None
         if ranks.rank == 0:
             self._log = RunLog(settings.log_path, echo=settings.echo)
+            self._log.cut(last)
             if settings.tensorboard:
-                self._events = EventFile(
-                    settings.events_path, resumed_at=step if settings.resume else None
-                )
-        self.loss = self._told_before("loss") if step else None
+                self._events = EventFile(settings.events_path, resumed_at=last)
+        self.loss = self._told_before("loss")
         """Mean over the last interval; None before there was one."""
-        self.epe_px = self._told_before("epe_px") if step else None
+        self.epe_px = self._told_before("epe_px")
         self.skipped = 0
         """Steps whose gradient was not finite, so far."""
         self.failures = 0.0

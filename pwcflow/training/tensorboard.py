@@ -29,25 +29,24 @@ def import_tensorboard() -> Any:
 class EventFile:
     """Appends to the event files of a folder, which TensorBoard shows as one run."""
 
-    def __init__(self, folder: Path, *, resumed_at: int | None) -> None:
+    def __init__(self, folder: Path, *, resumed_at: int) -> None:
         """Open a new event file.
 
         Args:
             folder: made if missing.
-            resumed_at: the step that the run goes on from. What an earlier file tells of later
-                steps, which are now made again, is no longer shown.
+            resumed_at: the step that the run goes on from, -1 for one that begins. What an earlier
+                file tells of later steps, which are now made again, is no longer shown.
 
         Raises:
             OutputError: the package is missing, or the file cannot be written.
         """
         library = import_tensorboard()
         self._folder = folder
-        purged = None if resumed_at is None else resumed_at + 1
         self._excepthook = threading.excepthook
         threading.excepthook = self._told_later
         try:
             with self._writing():
-                self._writer = library.SummaryWriter(str(folder), purge_step=purged)
+                self._writer = library.SummaryWriter(str(folder), purge_step=resumed_at + 1)
         except OutputError:
             threading.excepthook = self._excepthook
             raise

@@ -1,5 +1,7 @@
 """Several processes train one network: other pairs, equal weights, errors told once."""
 
+import os
+import signal
 import socket
 import time
 from dataclasses import replace
@@ -8,13 +10,15 @@ import pytest
 import torch
 import torch.multiprocessing as mp
 from safetensors.torch import save_file
+from torch.multiprocessing import ProcessExitedException
 
-from pwcflow.errors import WeightsError
+from pwcflow.errors import PwcFlowError, WeightsError
 from pwcflow.training.checkpoint import load_checkpoint
 from pwcflow.training.initial import initial_weights
 from pwcflow.training.processes import run_processes
 from pwcflow.training.trainer import train
 from pwcflow.weights import load_weights
+from tests.command_line import posix
 from tests.training_source import (
     ShiftedTextures,
     lines,
@@ -92,6 +96,28 @@ def test_an_error_in_a_process_is_told_as_in_one(tmp_path):
     settings = tiny(tmp_path, resume=True, devices=2)
     with pytest.raises(WeightsError, match=r"there is no run in .* to go on with"):
         train(settings, shifted_textures)
+
+
+def be_killed_as_the_second(ranks):
+    if ranks.rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(60)
+
+
+@posix
+def test_a_process_that_is_killed_is_told_in_a_sentence(caplog):
+    with pytest.raises(PwcFlowError, match="process 2 of 2 was killed, by somebody or by the"):
+        run_processes("cpu", 2, be_killed_as_the_second)
+    assert caplog.messages == []
+
+
+def die_of_a_bug(ranks):
+    os._exit(3)
+
+
+def test_a_process_that_ends_by_itself_is_not_called_killed():
+    with pytest.raises(ProcessExitedException, match="terminated with exit code 3"):
+        run_processes("cpu", 1, die_of_a_bug)
 
 
 def refuse_in_the_first(ranks):

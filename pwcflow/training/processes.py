@@ -10,6 +10,7 @@ import torch
 import torch.multiprocessing as mp
 from torch.multiprocessing.spawn import (
     ProcessException,
+    ProcessExitedException,
     start_processes,
 )
 
@@ -31,6 +32,7 @@ def run_processes(device: str, count: int, work: Callable[[Ranks], Result]) -> R
         work: what each does; must be picklable, and so must its result.
 
     Raises:
+        PwcFlowError: one of them was killed.
         KeyboardInterrupt: a signal came before `work` could catch it.
     """
     store = open_store()
@@ -59,10 +61,20 @@ def run_processes(device: str, count: int, work: Callable[[Ranks], Result]) -> R
         if isinstance(result, PwcFlowError):
             raise result
     if failure and not interruption.requested:
-        raise failure
+        raise _killed(failure, count) or failure
     if not told:
         raise KeyboardInterrupt
     return cast("Result", told[0])
+
+
+def _killed(failure: ProcessException, count: int) -> PwcFlowError | None:
+    """Return what to tell of a process that was killed; None if it ended by itself."""
+    if not (isinstance(failure, ProcessExitedException) and failure.signal_name == "SIGKILL"):
+        return None
+    return PwcFlowError(
+        f"process {failure.error_index + 1} of {count} was killed, by somebody or by the system "
+        "for want of memory; resume the run, or begin it anew with a smaller batch"
+    )
 
 
 @contextmanager

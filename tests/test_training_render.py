@@ -316,7 +316,7 @@ def test_cut_outs_among_photographs_are_only_cut_outs(tmp_path):
     cv2.imwrite(str(tmp_path / "deep.png"), hole.astype(np.uint16) * 257)
     cv2.imwrite(str(tmp_path / "photo.jpg"), np.full((40, 60, 3), 90, np.uint8))
     textures = load_textures([tmp_path], [tmp_path], photo_size=(40, 60), sprite_size=64)
-    # By name: frame.png, photo.jpg; those with 8 bits of alpha are cut-outs, all opaque or not.
+    # By name: frame.png, photo.jpg; those with some 8 bits of alpha below 255 are cut-outs.
     assert textures.photos[:, 20, 30, 0].tolist() == [200, 90]
     assert len(textures.sprites) == 2
     for name in ("frame.png", "photo.jpg"):
@@ -352,12 +352,22 @@ def test_a_webp_with_alpha_is_a_cut_out_as_a_png_is(tmp_path):
 
 
 def test_hidden_files_folders_and_what_is_transparent_all_over_are_passed_over(tmp_path):
-    cv2.imwrite(str(tmp_path / "a.png"), np.full((6, 8, 4), 255, np.uint8))
+    image = np.full((6, 8, 4), 255, np.uint8)
+    image[0, 0, 3] = 254
+    cv2.imwrite(str(tmp_path / "a.png"), image)
     cv2.imwrite(str(tmp_path / "clear.png"), np.zeros((6, 8, 4), np.uint8))
     (tmp_path / "._a.png").write_bytes(b"of another system")
     (tmp_path / "b.png").mkdir()
     textures = load_textures([tmp_path], [tmp_path], photo_size=(6, 8))
     assert (len(textures.photos), len(textures.sprites)) == (1, 1)
+
+
+def test_what_is_opaque_all_over_is_a_photograph_and_no_cut_out(tmp_path):
+    cv2.imwrite(str(tmp_path / "a.png"), np.full((6, 8, 4), 255, np.uint8))
+    textures = load_textures([tmp_path], [tmp_path], photo_size=(6, 8))
+    assert (len(textures.photos), len(textures.sprites)) == (1, 0)
+    with pytest.raises(ImageError, match=r"alpha channel of 8 bits that is not transparent or opa"):
+        check_folders([], [tmp_path], [])
 
 
 def test_a_folder_without_an_image_is_refused(tmp_path):

@@ -32,7 +32,7 @@ def load_textures(
         photos: folders of photographs; each is scaled to cover `photo_size` and cropped to it.
             Cut-outs are passed over, so one folder may hold both.
         sprites: folders of cut-outs, PNG or WebP with an alpha channel of 8 bits; each is fitted
-            into a square. Other images are passed over, and what is transparent all over.
+            into a square. Other images are passed over, and what is transparent or opaque all over.
         photo_size: height and width.
         sprite_size: side of the square.
 
@@ -82,7 +82,8 @@ def check_folders(photos: Iterable[Path], sprites: Iterable[Path], holdout: Iter
         if files and all(_sprite(file, SPRITE_SIZE) is None for file in files):
             raise ImageError(
                 f"there is no cut-out in {_folders_of(files)}: no PNG or WebP with an alpha "
-                f"channel of 8 bits that is not transparent all over; add some, or {instead}"
+                "channel of 8 bits that is not transparent or opaque all over; add some, or "
+                f"{instead}"
             )
 
 
@@ -149,7 +150,9 @@ def _photo(file: Path, size: tuple[int, int]) -> npt.NDArray[np.uint8] | None:
 
 def _sprite(file: Path, size: int) -> npt.NDArray[np.uint8] | None:
     image = read_rgba(file)
-    if image.shape[2] == 3 or image.dtype != np.uint8 or not image[..., 3].any():
+    if image.shape[2] == 3 or image.dtype != np.uint8:
+        return None
+    if not image[..., 3].any() or (image[..., 3] == 255).all():
         return None
     # A pixel is left free on each side, so that sampling fades out at the outline.
     scale = (size - 4) / max(image.shape[:2])

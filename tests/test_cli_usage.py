@@ -9,6 +9,7 @@ from typer.models import OptionInfo
 
 from pwcflow.cli import app
 from pwcflow.cli.train_usage import told
+from pwcflow.visualization import STYLES
 from tests.command_line import files_below, invoke, process
 
 BAD_USAGE = [
@@ -182,6 +183,29 @@ def test_an_empty_value_does_not_stop_a_completion():
 
 def test_the_process_of_a_wrong_usage_ends_with_two(inputs):
     assert process("estimate", "1.png", "2.png")[0] == 2
+
+
+def option_helps(command):
+    """Return what the help of a command says of each option, by its first name."""
+    options = typer.main.get_command(app).commands[command].params
+    return {option.opts[0]: getattr(option, "help", None) or "" for option in options}
+
+
+@pytest.mark.parametrize("style", sorted(STYLES))
+def test_the_help_of_a_video_names_the_styles_that_it_takes(inputs, style):
+    """Those that look at more than frames are named by `visualize` alone."""
+    refused = invoke("video", "one.mp4", "--viz", "out/a.mp4", "--style", style).exit_code == 2
+    assert refused == (style in ("error", "occlusion"))
+    told, of_all = option_helps("video"), option_helps("visualize")
+    assert (style in told["--style"]) != refused
+    assert not (refused and style in told["--legend"] + told["--opacity"])
+    assert style in of_all["--style"]
+
+
+def test_the_help_of_a_training_says_what_is_required():
+    told = option_helps("train")
+    assert "Required without --preview" in told["--output"]
+    assert "This or --steps is required without --preview" in told["--minutes"]
 
 
 def test_an_option_is_named_where_its_value_has_the_same_name():

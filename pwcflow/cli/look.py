@@ -44,13 +44,34 @@ def _not_negative(value: float | None) -> float | None:
     return value
 
 
+def _style_option(names: str) -> Any:
+    return typer.Option(metavar="NAME", help=f"What is shown: {names}.  [default: wheel]")
+
+
+def _legend_option(others: str) -> Any:
+    return typer.Option(
+        metavar="none|inside|beside",
+        parser=one_of("none", "inside", "beside"),
+        help="Where wheel, arrow or colour bar explain the picture.  [default: none; beside for "
+        f"{others}]",
+    )
+
+
+def _opacity_option(default: str) -> Any:
+    return typer.Option(
+        metavar="0..1",
+        min=0.0,
+        max=1.0,
+        help=f"Of what lies over a frame.  [default: {default}]",
+    )
+
+
 StyleOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME",
-        help="What is shown: wheel, arrows, streamlines, heat, overlay, side, warp, error or "
-        "occlusion.  [default: wheel]",
-    ),
+    _style_option("wheel, arrows, streamlines, heat, overlay, side, warp, error or occlusion"),
+]
+VideoStyleOption = Annotated[
+    str | None, _style_option("wheel, arrows, streamlines, heat, overlay, side or warp")
 ]
 MaxFlowOption = Annotated[
     Any,
@@ -101,15 +122,8 @@ UnknownOption = Annotated[
         help="Colour of unknown pixels, as #ff8000.  [default: black; gray on black]",
     ),
 ]
-LegendOption = Annotated[
-    Any,
-    typer.Option(
-        metavar="none|inside|beside",
-        parser=one_of("none", "inside", "beside"),
-        help="Where wheel, arrow or colour bar explain the picture.  [default: none; beside for "
-        "heat and error]",
-    ),
-]
+LegendOption = Annotated[Any, _legend_option("heat and error")]
+VideoLegendOption = Annotated[Any, _legend_option("heat")]
 SpacingOption = Annotated[
     int | None,
     typer.Option(
@@ -119,15 +133,8 @@ SpacingOption = Annotated[
         help="Distance of arrows or streamlines.  [default: in proportion to the picture]",
     ),
 ]
-OpacityOption = Annotated[
-    float | None,
-    typer.Option(
-        metavar="0..1",
-        min=0.0,
-        max=1.0,
-        help="Of what lies over a frame.  [default: 0.75; 0.6 for occlusion]",
-    ),
-]
+OpacityOption = Annotated[float | None, _opacity_option("0.75; 0.6 for occlusion")]
+VideoOpacityOption = Annotated[float | None, _opacity_option("0.75")]
 TruthOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE", readable=False, help="True flow, for --style error."),

@@ -48,7 +48,8 @@ def train(
             "-o",
             metavar="DIR",
             readable=False,
-            help="Checkpoint, weights and log go here; made where missing.",
+            help="Checkpoint, weights and log go here; made where missing. Required without "
+            "--preview.",
         ),
     ] = None,
     photos: Annotated[
@@ -95,13 +96,16 @@ def train(
         typer.Option(
             "--minutes",
             metavar="MINUTES",
-            help="Length of the run, or of all stages of a recipe.",
+            help="Length of the run, or of all stages of a recipe. This or --steps is required "
+            "without --preview.",
             callback=positive,
         ),
     ] = None,
     steps: Annotated[
         int | None,
-        typer.Option("--steps", metavar="STEPS", min=1, help="Length of the run, instead."),
+        typer.Option(
+            "--steps", metavar="STEPS", min=1, help="Length of the run, in place of --minutes."
+        ),
     ] = None,
     recipe: Annotated[
         str | None,

@@ -18,6 +18,7 @@ from pwcflow.training.interruption import catching_interruptions
 from pwcflow.training.log import RunLog
 from pwcflow.training.ranks import started_by_torchrun
 from pwcflow.training.result import RESULT, finished_result, restore_weights, write_result
+from pwcflow.training.room import check_room
 from pwcflow.training.run import run_training
 from pwcflow.training.scene import SceneSettings
 from pwcflow.training.settings import OptimizerName, TrainSettings
@@ -106,6 +107,7 @@ def run_recipe(
     check_folders(photos, sprites, holdout)
     if manifest:
         find_pairs("manifest", manifest)
+    check_room(settings.output, [run for run in runs if finished_result(run.output) is None])
     make_folder(settings.output)
     if not any(map(_is_begun, runs)):
         _write_record(settings)

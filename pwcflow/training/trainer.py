@@ -28,6 +28,7 @@ from pwcflow.training.ranks import (
     started_by_torchrun,
 )
 from pwcflow.training.report import Report, images_told
+from pwcflow.training.room import check_room
 from pwcflow.training.schedule import Pace, one_cycle
 from pwcflow.training.settings import ImageCounts, Outcome, Summary, TrainSettings
 from pwcflow.training.start import check_begun, start
@@ -79,7 +80,8 @@ def train(
             and the weights written are those of the last good step.
         WeightsError: the initial weights, those to keep a share of or the checkpoint cannot be
             used.
-        OutputError: the output cannot be written, or holds a run that is not to be resumed.
+        OutputError: the output cannot be written, its disk has too little room, or it holds a run
+            that is not to be resumed.
         DeviceError: there are fewer devices.
     """
     _check_output(settings)
@@ -330,6 +332,7 @@ def _check_output(settings: TrainSettings) -> None:
             f"{settings.output} is of a run by a recipe; go on with that recipe, or choose another "
             "folder"
         )
+    check_room(settings.output, [settings])
     if settings.tensorboard:
         import_tensorboard()
 

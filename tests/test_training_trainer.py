@@ -177,6 +177,7 @@ def test_a_run_that_dies_in_its_first_step_goes_on(wholes, tmp_path):
         ({"batch": 2}, "a batch of 1", "a batch of 2"),
         ({"seed": 7}, "the seed 0", "the seed 7"),
         ({"q": 0.5}, "no robust loss", "a robust loss of 0.5"),
+        ({"motion": 5.0}, "real pairs", "rendered pairs that typically move 5 px"),
     ],
 )
 def test_another_run_is_not_resumed(learnt, change, was, now):

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pwcflow.cli import main
 from pwcflow.flow_file import read_flow
 from pwcflow.image_file import write_image
 from pwcflow.video import count_frames
@@ -87,19 +88,49 @@ def test_an_interrupted_training_says_how_to_go_on(here):
 
 
 @posix
-def test_an_interruption_while_torch_is_imported_is_told_in_one_line(inputs):
-    # stands for the import of torch: says that it has begun, then takes its time
+@pytest.mark.usefixtures("hangup_ends")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_an_interruption_while_torch_is_imported_is_told_in_one_line(inputs, name):
+    # stands for the import of torch: says that it has begun, takes its time, and makes another
+    # error of what is raised in it, as compiled modules do
     Path("folder/torch.py").write_text(
-        "import pathlib, time\npathlib.Path('out/begun').touch()\ntime.sleep(60)\n"
+        "import pathlib, time\npathlib.Path('out/begun').touch()\n"
+        "try:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    raise ImportError('no')\n"
     )
     env = {**os.environ, "PYTHONPATH": str(inputs / "folder")}
     with start("estimate", "1.png", "2.png", "-o", "out/a.flo", env=env) as running:
         wait_for(inputs / "out" / "begun", running)
-        running.send_signal(signal.SIGINT)
+        running.send_signal(getattr(signal, name))
         stdout, stderr = running.communicate(timeout=60)
     assert running.returncode == 130
     assert (stdout, stderr) == ("", "interrupted\n")
     assert files_below(inputs / "out") == ["begun"]
+
+
+class _Interrupting(str):
+    """An argument at which a signal comes while it is parsed."""
+
+    def __getitem__(self, _):
+        signal.raise_signal(signal.SIGINT)
+
+
+@pytest.fixture
+def handlers():
+    """Put back what handles signals afterwards."""
+    before = {number: signal.getsignal(number) for number in signal.valid_signals()}
+    yield
+    for number, handler in before.items():
+        if signal.getsignal(number) != handler:
+            signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("handlers")
+def test_an_interruption_before_there_is_a_command_is_told(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["pwcflow", _Interrupting("estimate")])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+    assert capsys.readouterr() == ("", "interrupted\n")
 
 
 @posix

@@ -3,9 +3,11 @@
 Exit codes: 0 ok, 1 an input or the environment (one line on stderr), 2 usage, 130 interrupted.
 """
 
+import os
 import re
 import signal
 import sys
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +15,7 @@ from typer.core import TyperCommand
 
 from pwcflow import __version__
 from pwcflow.cli.bench import BENCH_EXAMPLES, bench
-from pwcflow.cli.console import give_up
+from pwcflow.cli.console import INTERRUPTED, give_up
 from pwcflow.cli.convert import CONVERT_EXAMPLES, convert
 from pwcflow.cli.estimate import ESTIMATE_EXAMPLES, estimate
 from pwcflow.cli.evaluate import EVALUATE_EXAMPLES, evaluate
@@ -94,14 +96,36 @@ def _root(
     pass
 
 
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt; leave at once where that could be lost.
+
+    While compiled modules are set up, what calls Python may drop the exception, or say ImportError
+    in its place. A command writes nothing before it has them.
+    """
+    if any(_being_imported(name) for name in ("numpy", "torch", "cv2")):
+        print("interrupted", file=sys.stderr, flush=True)
+        os._exit(INTERRUPTED)
+    signal.default_int_handler(number, frame)
+
+
+def _being_imported(name: str) -> bool:
+    spec = getattr(sys.modules.get(name), "__spec__", None)
+    return getattr(spec, "_initializing", False)
+
+
 def main() -> None:
     """Run the command line. SIGTERM and a closed terminal are interruptions, as Ctrl-C is."""
-    for name in ("SIGTERM", "SIGHUP"):  # Windows has no SIGHUP; under nohup it is ignored
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # Windows has no SIGHUP
         number = getattr(signal, name, None)
-        if number and signal.getsignal(number) == signal.SIG_DFL:
-            signal.signal(number, signal.default_int_handler)
+        if number and signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+            signal.signal(number, _interrupt)
     try:
         app()
+    except SystemExit as ended:
+        # Before there is a command to tell of it, Typer ends an interruption without a word.
+        if isinstance(getattr(ended.__context__, "__cause__", None), KeyboardInterrupt):
+            print("interrupted", file=sys.stderr)
+        raise
     except OSError as error:  # of help and version: a command tells its own itself
         give_up(sys.stdout)
         print(f"error: cannot write: {reason_of(error)}; check the disk", file=sys.stderr)

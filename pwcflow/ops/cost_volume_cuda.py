@@ -52,7 +52,7 @@ TENSOR_CORE_CAPABILITY = (8, 0)
 
 
 class Tiling(NamedTuple):
-    """What a warp of `cost_volume_strips` owns, and how many of such a block has."""
+    """What a warp of `cost_volume_strips` owns, how many of such a block has, and `AHEAD` there."""
 
     rows: int
     offsets: int
@@ -76,33 +76,33 @@ UNPACKED_TILINGS = {
     0: Tiling(1, 1, 1, 1, 4),
 }
 TILINGS = {
-    (2, True, True): {
+    (2, True, WHOLE[2]): {
         2500: Tiling(4, 9, 1, 2, 12),
         600: Tiling(2, 9, 2, 2, 10),
         0: Tiling(1, 3, 2, 1, 3),
     },
-    (2, True, False): {
+    (2, True, 0): {
         2500: Tiling(4, 3, 2, 1, 1),
         600: Tiling(2, 3, 1, 1, 1),
         150: Tiling(2, 3, 1, 1, 3),
         0: Tiling(1, 3, 1, 1, 4),
     },
-    (2, False, False): UNPACKED_TILINGS,
-    (4, True, True): {
+    (2, False, 0): UNPACKED_TILINGS,
+    (4, True, WHOLE[4]): {
         10000: Tiling(2, 9, 2, 2, 2),
         2500: Tiling(4, 9, 2, 2, 3),
         600: Tiling(2, 9, 2, 2, 2),
         0: Tiling(1, 3, 1, 1, 3),
     },
-    (4, True, False): {
+    (4, True, 0): {
         600: Tiling(2, 3, 1, 1, 1),
         150: Tiling(1, 3, 1, 1, 1),
         50: Tiling(1, 1, 1, 1, 2),
         0: Tiling(1, 1, 1, 1, 3),
     },
-    (4, False, False): UNPACKED_TILINGS,
+    (4, False, 0): UNPACKED_TILINGS,
 }
-"""By the bytes of a value, whether channels are loaded in packs, and whether all at once: tilings,
+"""By the bytes of a value, whether channels are loaded in packs, and the kernel's `WHOLE`: tilings,
 from how many strips on."""
 
 ANYWHERE_FILE = "cost_volume.cu"
@@ -142,7 +142,7 @@ def _symbols(dtype: torch.dtype, tensor_cores: bool) -> dict[str, dict[str, str]
     files = {ANYWHERE_FILE: {name: f"{name}<{scalar}>" for name in ANYWHERE}}
     if tensor_cores and dtype != torch.float64:
         strips = [
-            _strips(tiling, packed, WHOLE[size] if whole else 0)
+            _strips(tiling, packed, whole)
             for (size, packed, whole), tilings in TILINGS.items()
             if size == dtype.itemsize
             for tiling in tilings.values()
@@ -190,12 +190,8 @@ def cost_volume(
         packs_out = filled == ALIGNED_CHANNELS and fits_packs(volume)
         copied = behind and packs_in and packs_out
         tiling, whole = choose_tiling(first, packs_in)
-        name, blocks, threads, shared = (
-            _strips(tiling, packs_in, whole),
-            tiling.grid(n, h, w),
-            tiling.threads,
-            0,
-        )
+        name = _strips(tiling, packs_in, whole)
+        blocks, threads, shared = tiling.grid(n, h, w), tiling.threads, 0
         rest = int32(packs_out, filled, copied)
     else:
         rows = _rows(tuple(FORWARD_KERNELS), first)
@@ -311,11 +307,10 @@ def choose_tiling(first: Tensor, packed: bool) -> tuple[Tiling, int]:
     """Return the fastest tiling known for a tensor, and its kernel's `WHOLE`."""
     n, c, h, w = first.shape
     size = first.element_size()
-    whole = packed and c * size <= WHOLE[size] * STRIP_BYTES
+    whole = WHOLE[size] if packed and c * size <= WHOLE[size] * STRIP_BYTES else 0
     strips = n * h * ceil_div(w, STRIP)
     tilings = TILINGS[size, packed, whole]
-    tiling = next(tiling for least, tiling in tilings.items() if strips >= least)
-    return tiling, WHOLE[size] if whole else 0
+    return next(tiling for least, tiling in tilings.items() if strips >= least), whole
 
 
 def _strips(tiling: Tiling, packed: bool, whole: int) -> str:

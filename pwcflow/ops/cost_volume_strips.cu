@@ -92,15 +92,16 @@ __device__ __forceinline__ uint4 load_channels(const T* from, long long step, in
 // A warp owns a strip in each of ROWS rows, at OFFSETS vertical displacements; a block owns ACROSS x
 // DOWN such strips at all nine. Threads load the channels as the products take them; pixels that
 // several warps need come from the cache. PACKED: by 16 bytes, which needs neighbouring channels
-// together, C in whole packs and each pixel at a multiple of 16 bytes. WHOLE, which needs PACKED: there
-// are at most so many times 64 bytes of channels, all loaded at once, so that each sum is done, and
-// written, before the next one starts; 0 where there may be more. AHEAD is what is on its way at a
-// time: so many rows of `second` where WHOLE, else so many times 64 bytes of each pixel.
+// together, C in whole packs and each pixel at a multiple of 16 bytes. WHOLE, which needs PACKED:
+// there are at most so many times 64 bytes of channels, all of a pixel loaded at once, so that each
+// sum is done, and written, before the next one starts; 0 where there may be more. AHEAD is what is
+// on its way at a time: so many rows of `second` where WHOLE, else so many times 64 bytes of each
+// pixel.
 // `filled` is the number of channels the volume has, the gap of zeros behind the 81 included; with
 // `packs_out`, 16 bytes of them are written at a time, which needs the gap of seven. With `copied`,
 // which needs PACKED and `packs_out`, the channels of `first` follow behind the gap.
-// The slope is at most 1. 32 (9 / OFFSETS) ACROSS DOWN threads; the grid counts blocks along x, blocks
-// along y, and images.
+// The slope is at most 1. 32 (9 / OFFSETS) ACROSS DOWN threads; the grid counts blocks along x,
+// blocks along y, and images.
 template <typename T, int ROWS, int OFFSETS, int ACROSS, int DOWN, int AHEAD, bool PACKED,
           int WHOLE>
 __launch_bounds__(32 * SIDE / OFFSETS * ACROSS * DOWN)
@@ -111,6 +112,7 @@ __global__ void cost_volume_strips(const T* __restrict__ first, const T* __restr
     static_assert(SIDE % OFFSETS == 0, "the offsets of a warp are a part of the nine");
     static_assert(PACKED || !WHOLE, "what is all loaded at once is loaded in packs");
     constexpr int SPLITS = SIDE / OFFSETS, OTHER_ROWS = ROWS + OFFSETS - 1;
+    static_assert(!WHOLE || AHEAD <= OTHER_ROWS, "no row is on its way that is not met");
     constexpr int COUNT = 16 / sizeof(T), CHUNK = 4 * COUNT;
     constexpr int FILLED = DISPLACEMENTS + 7, PACKS = FILLED / COUNT;
     // In 4-byte words 12 more than a multiple of 16: pixels that are written at a time then lie in
@@ -169,7 +171,7 @@ __global__ void cost_volume_strips(const T* __restrict__ first, const T* __restr
     const bool pixel_inside = x < width, low_inside = x_low >= 0 && x_low < width;
     const bool high_inside = x_high < width;
     // A thread's share of the 64 bytes from channel c on: of the pixels, and of those of a row of
-    // the other image.
+    // the other image; zeros outside of the image and behind the last channel.
     const auto load_pixels = [&](uint4 (&pixels)[ROWS], const T* row_from, int c) {
         const int present = pixel_inside ? channels - c - part * COUNT : 0;
 #pragma unroll
@@ -225,8 +227,8 @@ __global__ void cost_volume_strips(const T* __restrict__ first, const T* __restr
                 high_now[chunk] = high[other_row % AHEAD][chunk];
             }
             if (other_row + AHEAD < OTHER_ROWS) {
-                load_row(other_row + AHEAD);
-                __syncwarp();
+                load_row(other_row + AHEAD);  // into the place of this row
+                __syncwarp();                 // as above
             }
 #pragma unroll
             for (int row = 0; row < ROWS; ++row) {
@@ -243,7 +245,8 @@ __global__ void cost_volume_strips(const T* __restrict__ first, const T* __restr
         }
     } else {
         // Floats take three products where halves take one: time for the next channels to come.
-        // Those that are not packed would not all fit in registers.
+        // Those that are not packed would not all fit in registers. In the last round nothing is
+        // loaded, as all that comes next is behind the last channel.
         constexpr bool NEXT = PACKED && sizeof(T) == 4;
         float sums[ROWS][OFFSETS][4] = {};
         uint4 pixels[AHEAD][ROWS], low[AHEAD][OTHER_ROWS], high[AHEAD][OTHER_ROWS];

@@ -375,7 +375,7 @@ def test_a_training_goes_on_with_other_images_and_says_so_but_not_with_other_mot
     common = ["-o", "out/run", "--size", "64x64", "--batch", "1", "--device", "cpu"]
     first = ["--photos", "frames", "--holdout", "frames"]
     assert invoke("train", *common, *first, "--steps", "1").exit_code == 0
-    # Of 13 px at 384x512, 64 / 384 and 64 / 512 of which the lesser is 0.125.
+    # 13 px at 384x512, times the lesser of 64 / 384 and 64 / 512, which is 0.125.
     as_begun = invoke("train", *common, *first, "--steps", "2", "--motion", "1.625", "--resume")
     assert "instead of" not in as_begun.stderr
     other = invoke("train", *common, "--photos", "two", "--steps", "3", "--resume")

@@ -298,7 +298,7 @@ def train(
             else partial(run_training, settings, scenes, data=datasets)
         )
         images = {"photos": photos or [], "sprites": sprites or [], "holdout": holdout or []}
-        check_begun(settings)
+        check_begun(settings)  # before there is a lock, which a run that was killed leaves, too
         with locked_folder(output) if is_first_process() else nullcontext():
             result = run(**images, manifest=evaluation)
         if result["outcome"] == "interrupted":

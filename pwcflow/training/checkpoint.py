@@ -24,7 +24,8 @@ from pwcflow.weights.layouts import expected_shapes
 FORMAT = "pwcflow training 3"
 """What the file says it is; a change of its content changes the number."""
 _READABLE = ("pwcflow training 1", "pwcflow training 2", FORMAT)
-"""In 1 there were no weights to keep a share of, and no errors; before 3 no counts of images."""
+"""In 1 there were no weights to keep a share of, and no errors; before 3 no counts of images and no
+motion."""
 
 
 @dataclass(frozen=True)

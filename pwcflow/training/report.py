@@ -18,7 +18,8 @@ class Report:
     def __init__(self, settings: TrainSettings, ranks: Ranks, step: int) -> None:
         """Open what is written to; `step` is the one that the run begins or goes on at.
 
-        What is told of later ones, by a run that was killed after its last checkpoint, is removed.
+        What is told of later ones, by a run that was killed after its last checkpoint, is removed
+        from the log, and no longer shown by TensorBoard.
 
         Raises:
             OutputError: the log or an event file cannot be written.
@@ -136,7 +137,7 @@ def images_told(counts: ImageCounts, before: ImageCounts) -> str:
 
     Args:
         counts: what pairs are made of, by validation set; images trained on are measured on, too.
-        before: the same until the run was resumed; empty for a run that was not, or is as it was.
+        before: the same until the run was resumed; empty if it was not, or where it is not known.
     """
     verb = "training on" if "pairs" in counts["training"] else "rendering from"
     sentence = f"{verb} {_change(counts, before, 'training', 'computed patterns')}"

@@ -47,8 +47,8 @@ class TrainSettings:
     graphs: bool = True
     """On a GPU, replay each step as CUDA graphs."""
     motion: float | None = None
-    """Of the scenes that are rendered, as `SceneSettings.typical_motion`; None for real pairs. Kept
-    here for the checkpoint: `run_training` fills it in."""
+    """Of the scenes that are rendered, in pixels: their `SceneSettings.typical_motion`; None for
+    real pairs. Kept here for the checkpoint: `run_training` fills it in."""
     log_every: int = 100
     tensorboard: bool = False
     """Write what is logged for TensorBoard too."""
@@ -70,7 +70,7 @@ class TrainSettings:
     keep_of: str | Path | None = None
     """The weights to keep a share of, as `load_weights` takes them; None for the initial ones."""
     resume: bool = False
-    """Go on from the checkpoint in `output`."""
+    """Go on from the checkpoint in `output`; begin if that run was killed before there was one."""
     echo: bool = False
     """Write the log to stderr too."""
 
@@ -158,7 +158,7 @@ class Summary:
     """Steps whose gradient was not finite, which changed nothing, since the run was resumed."""
     errors_before: dict[str, float]
     """Mean end-point error in pixels by validation set, of what would be written before the first
-    step; empty without validation, and for a run that was resumed."""
+    step, before a resumption too; empty without validation."""
     errors: dict[str, float]
     """The same at the last validation after some steps; empty if there was none."""
     images: ImageCounts

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -35,7 +36,7 @@ class Start:
     images: ImageCounts = field(default_factory=dict)
     """Those that the pairs were made of so far; empty where none were, or where it is not known."""
     devices: int | None = None
-    """Number of processes so far, likewise."""
+    """Number of processes so far; None likewise."""
 
 
 def start(settings: TrainSettings, optimizer: FlatAdamW, *, quiet: bool) -> Start:
@@ -88,8 +89,9 @@ def check_begun(settings: TrainSettings) -> None:
     Raises:
         WeightsError: there is nothing to go on with.
     """
-    left = (settings.checkpoint_path.name, settings.log_path.name, LOCK_NAME, "1")  # of a recipe
-    if settings.resume and not any((settings.output / name).exists() for name in left):
+    first_stage = settings.output / "1"  # of a recipe
+    left = (settings.checkpoint_path, settings.log_path, settings.output / LOCK_NAME, first_stage)
+    if settings.resume and not any(map(Path.exists, left)):
         raise WeightsError(
             f"there is no run in {settings.output} to go on with; start without resuming"
         )
@@ -124,7 +126,8 @@ def _check_same(settings: TrainSettings, checkpoint: Checkpoint) -> None:
     those a run tells when it goes on.
     """
     now = settings.as_plain()
-    # What a checkpoint does not tell of is what runs had when there was no choice.
+    # What an old checkpoint does not tell of is what runs had when there was no choice; of motion
+    # there was one, which nobody knows now.
     before = now | {"optimizer": "adamw", "keep": 0.0} | checkpoint.settings
     for was, would_be in zip(_clauses(before), _clauses(now), strict=True):
         if was != would_be:

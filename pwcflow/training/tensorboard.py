@@ -34,8 +34,8 @@ class EventFile:
 
         Args:
             folder: made if missing.
-            resumed_at: the step that the run goes on from, -1 for one that begins. What an earlier
-                file tells of later steps, which are now made again, is no longer shown.
+            resumed_at: the step that the run goes on from, -1 for one that made none. What an
+                earlier file tells of later steps, which are now made again, is no longer shown.
 
         Raises:
             OutputError: the package is missing, or the file cannot be written.

@@ -79,7 +79,7 @@ def train(
         DivergedError: FAILURES_TOLERATED steps in a row had no finite gradient; the checkpoint
             and the weights written are those of the last good step.
         WeightsError: the initial weights, those to keep a share of or the checkpoint cannot be
-            used.
+            used, or there is no run to go on with.
         OutputError: the output cannot be written, its disk has too little room, or it holds a run
             that is not to be resumed.
         DeviceError: there are fewer devices.
@@ -128,7 +128,6 @@ class _Run:
         settings = replace(settings, devices=ranks.world)
         self._settings = settings
         self._ranks = ranks
-        begins_anew = settings.resume and not settings.checkpoint_path.exists()
         network = _network(ranks.device)
         self._optimizer = _optimizer(settings, network)
         begun = start(settings, self._optimizer, quiet=ranks.rank > 0)
@@ -139,7 +138,7 @@ class _Run:
         ranks.copy_first(self._optimizer.flats())
         self._optimizer.publish()
         self._told = Report(settings, ranks, self._step)
-        if begins_anew:
+        if settings.resume and not settings.checkpoint_path.exists():
             self._told.say(f"there is no checkpoint in {settings.output} yet: the run begins anew")
         self._images: ImageCounts = {}
         if count_images and ranks.rank == 0:

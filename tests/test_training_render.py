@@ -16,7 +16,7 @@ from pwcflow.training.scene import SHAPES, SURFACES, SceneSettings
 from pwcflow.training.textures import check_folders, load_textures
 from pwcflow.warp import backward_warp
 
-SETTINGS = SceneSettings(height=64, width=96, layers=4, typical_motion=4.0)
+SETTINGS = SceneSettings(height=64, width=96, layers=4, typical_motion=4.0, glossy=0.0)
 
 
 @pytest.fixture(scope="module")
@@ -249,7 +249,7 @@ def test_a_renderer_draws_the_same_pairs_for_the_same_step_and_rank(textures):
 @pytest.mark.gpu
 def test_the_kernels_draw_what_plain_torch_draws(textures):
     # A codec makes a step of a last-bit difference; `test_training_codec` compares it on its own.
-    shares = {"procedural": 0.5, "procedural_background": 0.5, "compressed": 0.0}
+    shares = {"procedural": 0.5, "procedural_background": 0.5, "compressed": 0.0, "glossy": 0.5}
     settings = SceneSettings(height=128, width=192, layers=6, **shares)
     renderer = Renderer(textures, settings, batch=24, device=torch.device("cuda"), seed=1)
     wrong_flow, image_errors, wrong_visible = [], [], []

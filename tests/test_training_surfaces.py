@@ -117,3 +117,49 @@ def test_surfaces_of_several_scenes_keep_to_their_own():
         computed = name not in ("photo", "sprite", "tiles")
         expected = values(name, points) if computed else np.zeros(len(points))
         np.testing.assert_allclose(row, expected, atol=1e-6)
+
+
+def ramps():
+    """Return a photograph of one gray, and one whose red is x + 20."""
+    photos = torch.full((2, 90, 120, 4), 100, dtype=torch.uint8)
+    photos[1, ..., 0] = torch.arange(20, 140, dtype=torch.uint8)
+    return Textures(photos, torch.zeros(1, 4, 4, 4, dtype=torch.uint8))
+
+
+def test_a_reflection_moves_as_it_does_and_the_flow_as_the_surface_does():
+    settings = SceneSettings(height=32, width=48, layers=1, frozen=1.0, glossy=0.0)
+    scenes = sample_scenes(np.random.default_rng(0), 1, 2, 0, (90, 120), settings)
+    scenes.layers["radius"][:, 1:] = 0
+    back = scenes.layers[:, 0]
+    back["surface"], back["photo"], back["tint"] = SURFACES.index("photo"), 0, np.eye(3)
+    back["gloss"], back["reflected"] = 0.25, 1
+    # In the second frame it is 6 px further to the right: there is seen what was to the left.
+    back["reflection"] = (0.5, 0, 0, 0, 0.5, 0), (0.5, 0, -3, 0, 0.5, 0)
+    composed = compose(scenes, ramps(), 32, 48)
+    x = torch.arange(48) - 23.5
+    for frame, shift in ((0, 0), (1, -3)):
+        reflected = 20 + 59.5 + 0.5 * x + shift
+        expected = (0.75 * 100 + 0.25 * reflected) / 255
+        torch.testing.assert_close(composed.frames[frame, 0, 7, :, 0], expected)
+    assert (composed.flow == 0).all()
+    torch.testing.assert_close(composed.frames[..., 1], torch.full((2, 1, 32, 48), 100 / 255))
+
+
+def test_reflections_are_in_the_share_asked_for_and_move_half_as_far_as_things_do():
+    settings = SceneSettings(
+        height=64, width=96, layers=5, glossy=0.6, frozen=0.2, motion_spread=(1.0, 1.0)
+    )
+    scenes = sample_scenes(np.random.default_rng(0), 3000, 2, 0, (90, 120), settings)
+    glossy = scenes.layers["gloss"] > 0
+    assert glossy[:, 1:].mean() == pytest.approx(0.6, abs=0.02)
+    assert glossy[:, 0].mean() == pytest.approx(0.2, abs=0.03)
+    assert scenes.layers["gloss"].max() < 0.7
+    # What the second map takes to where the first takes the origin: how far it has moved.
+    first, second = scenes.layers["reflection"].astype(float).reshape(-1, 2, 2, 3).swapaxes(0, 1)
+    moved = np.linalg.solve(first[..., :2], (first - second)[..., 2:])[..., 0]
+    length = np.linalg.norm(moved, axis=-1).reshape(3000, 6)
+    moves = length[:, 0] > 1e-4
+    assert moves.mean() == pytest.approx(0.8, abs=0.03)
+    usual = moves & (scenes.optics["contrast"].max(-1) >= 0.3)
+    assert length[usual].mean() == pytest.approx(0.5 * settings.typical_motion, rel=0.05)
+    assert np.abs(moved.mean(0)).max() < 0.3  # in any direction

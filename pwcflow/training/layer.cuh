@@ -40,6 +40,11 @@ __device__ float depth_in_struts(const Layer& layer, float x, float y) {
     return depth;
 }
 
+// An affine map of p, its matrix row by row.
+__device__ __forceinline__ float2 mapped(const float (&m)[6], float2 p) {
+    return make_float2(m[0] * p.x + m[1] * p.y + m[2], m[3] * p.x + m[4] * p.y + m[5]);
+}
+
 struct Sample {
     float3 colour;
     float alpha;
@@ -82,7 +87,9 @@ __device__ __forceinline__ float3 tinted(const Layer& layer, float3 c) {
                        clamp(t[2][0] * c.x + t[2][1] * c.y + t[2][2] * c.z, 0, 1));
 }
 
-__device__ Sample sample(const Textures& textures, const Layer& layer, float2 X) {
+// The layer at object coordinates X, seen at p in a frame, 0 or 1.
+__device__ Sample sample(const Textures& textures, const Layer& layer, float2 X, float2 p,
+                         int frame) {
     Sample result;
     result.alpha = alpha_at(textures, layer, X);
     result.colour = make_float3(0, 0, 0);
@@ -94,9 +101,7 @@ __device__ Sample sample(const Textures& textures, const Layer& layer, float2 X)
         const float4 c = sprite_at(textures, layer, X);
         result.colour = make_float3(c.x, c.y, c.z) * (1.0f / fmaxf(c.w, 1.0f / 255.0f));
     } else {
-        const float* m = layer.texture;
-        const float2 t =
-            make_float2(m[0] * X.x + m[1] * X.y + m[2], m[3] * X.x + m[4] * X.y + m[5]);
+        const float2 t = mapped(layer.texture, X);
         if (layer.surface == PHOTO || layer.surface == TILES) {
             const float2 at = layer.surface == TILES ? tiled(textures, layer, t) : t;
             result.colour = photo_at(textures, layer.photo, at);
@@ -108,6 +113,11 @@ __device__ Sample sample(const Textures& textures, const Layer& layer, float2 X)
         }
     }
     result.colour = tinted(layer, result.colour);
+    if (layer.gloss > 0.0f) {
+        const float2 at = mapped(layer.reflection[frame], p);
+        result.colour = result.colour * (1.0f - layer.gloss) +
+                        photo_at(textures, layer.reflected, at) * layer.gloss;
+    }
     return result;
 }
 

@@ -45,7 +45,7 @@ extern "C" __global__ void compose(const Layer* __restrict__ scenes, int layers,
         if (seen < 0 || first_left > SEEN_THROUGH) {
             const float2 q = moved(layer, p), X = in_object(layer, q);
             if (near(layer, X)) {
-                const Sample s = sample(textures, layer, X);
+                const Sample s = sample(textures, layer, X, p, 0);
                 first = first + s.colour * (s.alpha * first_left);
                 first_left *= 1.0f - s.alpha;
                 if (seen < 0 && s.alpha > 0.5f) {
@@ -57,7 +57,7 @@ extern "C" __global__ void compose(const Layer* __restrict__ scenes, int layers,
         if (second_left > SEEN_THROUGH) {
             const float2 X = in_object(layer, p);
             if (near(layer, X)) {
-                const Sample s = sample(textures, layer, X);
+                const Sample s = sample(textures, layer, X, p, 1);
                 second = second + s.colour * (s.alpha * second_left);
                 second_left *= 1.0f - s.alpha;
             }

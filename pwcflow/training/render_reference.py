@@ -85,14 +85,14 @@ def compose(scenes: Scenes, textures: Textures, height: int, width: int) -> Comp
             continue
         layer = stack[i]
         q = _moved(layer, p)
-        colour, alpha = _sample(textures, layer, _in_object(layer, q))
+        colour, alpha = _sample(textures, layer, _in_object(layer, q), p, 0)
         alpha = alpha * ((seen < 0) | (first_left > SEEN_THROUGH))
         first += colour * (alpha * first_left).unsqueeze(-1)
         first_left *= 1 - alpha
         hit = (seen < 0) & (alpha > 0.5)
         seen = torch.where(hit, i, seen)
         target = torch.where(hit.unsqueeze(-1), q, target)
-        colour, alpha = _sample(textures, layer, _in_object(layer, p))
+        colour, alpha = _sample(textures, layer, _in_object(layer, p), p, 1)
         alpha = alpha * (second_left > SEEN_THROUGH)
         second += colour * (alpha * second_left).unsqueeze(-1)
         second_left *= 1 - alpha
@@ -139,27 +139,41 @@ def _in_object(layer: _Fields, q: Tensor) -> Tensor:
     return torch.stack((cosine * x + sine * y, cosine * y - sine * x), -1)
 
 
-def _sample(textures: Textures, layer: _Fields, at: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the layer's colour (N, H, W, 3) and alpha (N, H, W) at object coordinates."""
+def _sample(
+    textures: Textures, layer: _Fields, at: Tensor, p: Tensor, which: int
+) -> tuple[Tensor, Tensor]:
+    """Return the layer's colour (N, H, W, 3) and alpha (N, H, W) at object coordinates `at`.
+
+    It is seen at `p` in the first frame, or in the second: `which` is 0 or 1.
+    """
     alpha = _alpha(textures, layer, at)
     alpha = torch.where(alpha < SEEN_THROUGH, 0, alpha)
-    m = layer.texture.unbind(-1)
-    x, y = at.unbind(-1)
-    t = torch.stack((m[0] * x + m[1] * y + m[2], m[3] * x + m[4] * y + m[5]), -1)
+    t = _mapped(layer.texture, at)
     k = pattern(layer.surface, layer.wavelength, layer.seed, t).unsqueeze(-1)
     colour = layer.colours[..., 0, :] * (1 - k) + layer.colours[..., 1, :] * k
     for name in ("photo", "tiles"):
         if layer.has("surface", SURFACES, name):
             here = (layer.surface == SURFACES.index(name)).unsqueeze(-1)
             there = t if name == "photo" else _tiled(textures, layer, t)
-            colour = torch.where(here, _photo(textures, layer, there), colour)
+            colour = torch.where(here, _photo(textures, layer.photo, there), colour)
     if layer.has("surface", SURFACES, "sprite"):
         sprite = _sprite(textures, layer, at)
         own = sprite[..., :3] / sprite[..., 3:].clamp_min(1 / 255)
         is_sprite = (layer.surface == SURFACES.index("sprite")).unsqueeze(-1)
         colour = torch.where(is_sprite, own, colour)
-    seen = (layer.tint * colour.unsqueeze(-2)).sum(-1)
-    return seen.clamp(0, 1), alpha
+    seen = (layer.tint * colour.unsqueeze(-2)).sum(-1).clamp(0, 1)
+    if (layer.gloss > 0).any():
+        there = _mapped(layer.reflection[..., which, :], p)
+        reflected = _photo(textures, layer.reflected, there)
+        seen = seen + (reflected - seen) * layer.gloss.unsqueeze(-1)
+    return seen, alpha
+
+
+def _mapped(matrix: Tensor, at: Tensor) -> Tensor:
+    """Return affine maps (..., 6), row by row, of points (..., 2)."""
+    m = matrix.unbind(-1)
+    x, y = at.unbind(-1)
+    return torch.stack((m[0] * x + m[1] * y + m[2], m[3] * x + m[4] * y + m[5]), -1)
 
 
 def _alpha(textures: Textures, layer: _Fields, at: Tensor) -> Tensor:
@@ -235,13 +249,13 @@ def _skeleton(layer: _Fields, x: Tensor, y: Tensor, hardness: Tensor) -> Tensor:
     return torch.sigmoid(depth * hardness)
 
 
-def _photo(textures: Textures, layer: _Fields, t: Tensor) -> Tensor:
+def _photo(textures: Textures, index: Tensor, t: Tensor) -> Tensor:
     height, width = textures.photos.shape[1:3]
     x, y = t[..., 0] + 0.5 * (width - 1), t[..., 1] + 0.5 * (height - 1)
     x0, y0 = x.floor(), y.floor()
     rows = [_mirrored(y0.long() + k, height) for k in range(2)]
     columns = [_mirrored(x0.long() + k, width) for k in range(2)]
-    corners = [textures.photos[layer.photo, r, c].float() for r in rows for c in columns]
+    corners = [textures.photos[index, r, c].float() for r in rows for c in columns]
     return _bilinear(corners, x - x0, y - y0)[..., :3]
 
 

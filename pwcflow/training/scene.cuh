@@ -26,8 +26,11 @@ struct Layer {
     float wavelength;
     unsigned seed;
     float tint[3][3];
+    float gloss;
+    int reflected;
+    float reflection[2][6];
 };
-static_assert(sizeof(Layer) == 476, "LAYER in scene.py has 119 words");
+static_assert(sizeof(Layer) == 532, "LAYER in scene.py has 133 words");
 
 // As OPTICS in scene.py.
 struct Optics {

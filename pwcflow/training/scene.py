@@ -47,6 +47,9 @@ LAYER = np.dtype(
         ("wavelength", "f4"),  # of a procedural surface or of tiles, texture px
         ("seed", "u4"),
         ("tint", "f4", (3, 3)),  # colour seen = tint @ (R, G, B), within 0..1
+        ("gloss", "f4"),  # share of that colour that what it reflects takes
+        ("reflected", "i4"),  # the photograph that it reflects
+        ("reflection", "f4", (2, 6)),  # by frame: affine map, image -> its px, row by row
     ]
 )
 SHAPES = ("everywhere", "blob", "superellipse", "ring", "bars", "skeleton", "sprite")
@@ -107,6 +110,8 @@ class SceneSettings:
     """Share of scenes whose layers are planes at depths, seen by a camera that moves in space."""
     attached: float = 0.35
     """Share of scenes in which objects belong together: limbs on joints, patches on objects."""
+    glossy: float = 0.12
+    """Share of objects that reflect what moves otherwise; of backgrounds a third of it."""
     compressed: float = 0.2
     """Share of scenes whose images have been through a codec of 8 x 8 blocks."""
 

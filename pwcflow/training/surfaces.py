@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from pwcflow.training.motions import affine
 from pwcflow.training.randomness import Rng, happens, log_uniform
 from pwcflow.training.scene import SURFACES, Array, SceneSettings
 
@@ -33,3 +34,39 @@ def choose_surfaces(layers: Array, rng: Rng, photos: int, s: SceneSettings) -> N
     layers["wavelength"] = np.exp(low + (high - low) * rng.random(count))
     layers["photo"] = rng.integers(0, photos, count)
     layers["seed"] = rng.integers(0, 2**32, count, dtype=np.uint32)
+
+
+def add_reflections(
+    layers: Array,
+    rng: Rng,
+    photos: int,
+    photo_size: tuple[int, int],
+    typical: Array,
+    s: SceneSettings,
+) -> None:
+    """Let some of the layers (N, 1 + L) reflect a photograph that moves, and not with them.
+
+    As water, windows and the bodies of cars do: the flow is that of the surface all the same.
+
+    Args:
+        layers: all of the scenes; the first one of each is the background.
+        rng: where the randomness comes from.
+        photos: number of photographs to choose from.
+        photo_size: height and width of the photographs.
+        typical: about the mean motion of a scene in pixels, (N,).
+        s: what scenes are like.
+    """
+    count = layers.shape
+    share = (s.glossy / 3, *(s.glossy,) * (count[1] - 1))
+    layers["gloss"] = happens(rng, share, count) * rng.uniform(0.1, 0.7, count)
+    layers["reflected"] = rng.integers(0, photos, count)
+    offset = (rng.random((*count, 2)) - 0.5) * (0.8 * photo_size[1], 0.8 * photo_size[0])
+    scale_x, scale_y = log_uniform(rng, 0.4, 1.2, (2, *count))
+    first = affine(offset, rng.random(count) * 2 * np.pi, scale_x, scale_y)
+    length = rng.exponential(size=count) * 0.5 * typical[:, None]
+    heading = rng.random(count) * 2 * np.pi
+    dx, dy = length * np.cos(heading), length * np.sin(heading)
+    second = first.copy()
+    second[..., 2] -= first[..., 0] * dx + first[..., 1] * dy
+    second[..., 5] -= first[..., 3] * dx + first[..., 4] * dy
+    layers["reflection"] = np.stack((first, second), axis=-2)

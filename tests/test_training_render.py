@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from pwcflow.cuda_kernels import kernel_source
 from pwcflow.errors import ImageError
 from pwcflow.training.optics import random_optics
 from pwcflow.training.render import Renderer
@@ -15,6 +16,7 @@ from pwcflow.training.sampling import sample_scenes
 from pwcflow.training.scene import SHAPES, SURFACES, SceneSettings
 from pwcflow.training.textures import check_folders, load_textures
 from pwcflow.warp import backward_warp
+from tests.host_kernel import host_kernel, needs_compiler
 
 SETTINGS = SceneSettings(height=64, width=96, layers=4, typical_motion=4.0, glossy=0.0)
 
@@ -246,11 +248,36 @@ def test_a_renderer_draws_the_same_pairs_for_the_same_step_and_rank(textures):
     assert bool((one.valid == 1).all())
 
 
+SHARES = {"procedural": 0.5, "procedural_background": 0.5, "compressed": 0.0, "glossy": 0.5}
+"""Some of everything, but for the codec: it makes a step of a last-bit difference, and
+`test_training_codec` compares it on its own."""
+
+
+@needs_compiler
+def test_the_kernel_that_composes_draws_on_a_processor_what_plain_torch_draws(textures, tmp_path):
+    settings = SceneSettings(height=64, width=96, layers=6, **SHARES)
+    scenes = scenes_of(textures, 8, settings=settings)
+    source = kernel_source("pwcflow.training", "render.cu").replace("#include <cuda_fp16.h>", "")
+    kernel = host_kernel(source[: source.index("// Motion blur")], "compose", tmp_path)
+    frames = np.zeros((2, 8, 64, 96, 4), np.float32)
+    flow, visible = np.zeros((8, 2, 64, 96), np.float32), np.zeros((8, 64, 96), np.float32)
+    photos, sprites = textures.photos.numpy(), textures.sprites.numpy()
+    stored = np.ascontiguousarray(scenes.layers)
+    sizes = photos.shape[1:3]
+    pictures = (photos, *sizes, sprites, sprites.shape[1])
+    kernel(visible.size, stored, 7, *pictures, frames, flow, visible, 8, 64, 96)
+    composed = compose(scenes, textures, 64, 96)
+    # Along outlines a last-bit difference may decide for another layer: count, do not compare.
+    wrong = np.abs(frames[..., :3] - composed.frames.numpy()).max(-1) > 1e-4
+    assert wrong.mean() < 1e-4
+    assert (np.abs(flow - composed.flow.numpy()).max(1) > 1e-2).mean() < 1e-4
+    assert (visible != composed.visible.numpy()).mean() < 1e-3
+    assert (frames[..., 3] == 1).all()
+
+
 @pytest.mark.gpu
 def test_the_kernels_draw_what_plain_torch_draws(textures):
-    # A codec makes a step of a last-bit difference; `test_training_codec` compares it on its own.
-    shares = {"procedural": 0.5, "procedural_background": 0.5, "compressed": 0.0, "glossy": 0.5}
-    settings = SceneSettings(height=128, width=192, layers=6, **shares)
+    settings = SceneSettings(height=128, width=192, layers=6, **SHARES)
     renderer = Renderer(textures, settings, batch=24, device=torch.device("cuda"), seed=1)
     wrong_flow, image_errors, wrong_visible = [], [], []
     for step in range(3):

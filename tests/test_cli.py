@@ -378,14 +378,22 @@ def test_a_training_goes_on_with_other_images_and_says_so_but_not_with_other_mot
     # 13 px at 384x512, times the lesser of 64 / 384 and 64 / 512, which is 0.125.
     as_begun = invoke("train", *common, *first, "--steps", "2", "--motion", "1.625", "--resume")
     assert "instead of" not in as_begun.stderr
-    other = invoke("train", *common, "--photos", "two", "--steps", "3", "--resume")
+    assert as_begun.stdout.count(" -> ") == 2
+    before = json.loads(Path("out/run/result.json").read_text())["errors_before"]
+    grown = ["--photos", "two", "--holdout", "frames", "--steps", "3"]
+    assert invoke("train", *common, *grown, "--resume").exit_code == 0
+    now = json.loads(Path("out/run/result.json").read_text())
+    assert now["errors_before"] == {"holdout": before["holdout"]}
+    assert set(now["errors"]) == {"training", "holdout"}
+    other = invoke("train", *common, "--photos", "frames", "--steps", "4", "--resume")
     assert other.exit_code == 0
+    assert re.search(r"finished, error on training pairs \d+\.\d\d px", other.stdout)
     told = (
-        "rendering from 2 photographs instead of 3 photographs, measuring on no others instead of "
+        "rendering from 3 photographs instead of 2 photographs, measuring on no others instead of "
         "3 photographs"
     )
     assert told in other.stderr.splitlines()
-    for steps in (3, 4):  # it is finished; it is not
+    for steps in (4, 5):  # it is finished; it is not
         refused = invoke(
             "train", *common, "--photos", "two", "--steps", steps, "--motion", "3", "--resume"
         )

@@ -19,7 +19,7 @@ from pwcflow.errors import OutputError
 from pwcflow.training.checkpoint import load_checkpoint
 from pwcflow.training.contact_sheet import comparison_sheet
 from pwcflow.training.log import RunLog
-from pwcflow.training.report import images_told
+from pwcflow.training.report import images_told, of_same_images
 from pwcflow.training.settings import TrainSettings
 from pwcflow.training.tensorboard import EventFile
 from pwcflow.training.trainer import train
@@ -30,6 +30,7 @@ from tests.training_source import ShiftedTextures, lines, shifted_textures
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 CPU = torch.device("cpu")
+BOTH = {"training": {"photographs": 3}, "holdout": {"photographs": 1}}
 SILENT = {name: torch.zeros_like(weight) for name, weight in AlignedPwcNet().state_dict().items()}
 """Weights with which no flow is found anywhere."""
 
@@ -236,6 +237,29 @@ def test_whoever_watches_is_told_what_a_run_is_at(tmp_path, capfd):
 )
 def test_images_are_told_beside_what_they_take_the_place_of(now, before, told):
     assert images_told(now, before) == told
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "names"),
+    [
+        (BOTH, BOTH, {"training", "holdout"}),
+        (BOTH, BOTH | {"training": {"photographs": 4}}, {"holdout"}),
+        ({"training": BOTH["training"]}, BOTH, {"training"}),
+        (BOTH, {}, {"training", "holdout"}),
+        ({}, {}, {"training", "holdout"}),
+    ],
+)
+def test_errors_on_other_images_than_before_are_not_told_beside_new_ones(now, before, names):
+    errors = {"training": 1.5, "holdout": 2.5}
+    assert of_same_images(errors, now, before) == {name: errors[name] for name in names}
+
+
+def test_errors_on_another_number_of_pairs_are_not_told_beside_new_ones(tmp_path):
+    settings = tiny(tmp_path, steps=1)
+    train(settings, shifted_textures, fixed_sets)
+    fewer = replace(settings, steps=2, resume=True, validation_batches=1)
+    summary = train(fewer, shifted_textures, fixed_sets)
+    assert (summary.errors_before, set(summary.errors)) == ({}, {"training", "holdout"})
 
 
 def test_a_full_disk_under_tensorboard_is_told_once_and_by_no_thread(tmp_path):

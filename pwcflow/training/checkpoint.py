@@ -45,7 +45,7 @@ class Checkpoint:
     kept: dict[str, Tensor] | None = None
     """Weights of an `AlignedPwcNet` that the run keeps a share of, if it does."""
     errors_before: dict[str, float] = field(default_factory=dict)
-    """Mean end-point error in pixels before the first step, by validation set."""
+    """Mean end-point error in pixels before the first step, by validation set of these images."""
     images: ImageCounts = field(default_factory=dict)
     """Those that the pairs were made of."""
 

@@ -146,6 +146,20 @@ def images_told(counts: ImageCounts, before: ImageCounts) -> str:
     return sentence
 
 
+def of_same_images(
+    errors: Mapping[str, float], counts: ImageCounts, before: ImageCounts
+) -> dict[str, float]:
+    """Return the errors of the sets made of as many images as before: others are of other pairs.
+
+    Args:
+        errors: of before, by validation set.
+        counts: as in `images_told`.
+        before: likewise; where it is not known, none have changed.
+    """
+    same = before or counts
+    return {name: error for name, error in errors.items() if counts.get(name) == same.get(name)}
+
+
 def _change(counts: ImageCounts, before: ImageCounts, name: str, nothing: str) -> str:
     """Return what a set is made of, and what it was made of if that was something else."""
     now = _named(counts.get(name, {})) or nothing

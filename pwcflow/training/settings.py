@@ -158,7 +158,7 @@ class Summary:
     """Steps whose gradient was not finite, which changed nothing, since the run was resumed."""
     errors_before: dict[str, float]
     """Mean end-point error in pixels by validation set, of what would be written before the first
-    step, before a resumption too; empty without validation."""
+    step, before a resumption too, but for sets of other images since; empty without validation."""
     errors: dict[str, float]
     """The same at the last validation after some steps; empty if there was none."""
     images: ImageCounts

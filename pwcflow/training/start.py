@@ -56,11 +56,14 @@ def start(settings: TrainSettings, optimizer: FlatAdamW, *, quiet: bool) -> Star
         _check_same(settings, checkpoint)
         _check_keeps_same(settings, checkpoint, quiet=quiet)
         optimizer.restore(checkpoint.optimizer)
+        # They were measured on other pairs, too, where a run goes from a CPU to a GPU.
+        batches = checkpoint.settings.get("validation_batches")
+        as_many = batches in (None, settings.validation_batches)
         return Start(
             checkpoint.step,
             checkpoint.pairs,
             checkpoint.seconds,
-            checkpoint.errors_before,
+            checkpoint.errors_before if as_many else {},
             checkpoint.kept,
             checkpoint.images,
             checkpoint.settings.get("devices"),

@@ -27,7 +27,7 @@ from pwcflow.training.ranks import (
     joined_by_environment,
     started_by_torchrun,
 )
-from pwcflow.training.report import Report, images_told
+from pwcflow.training.report import Report, images_told, of_same_images
 from pwcflow.training.room import check_room
 from pwcflow.training.schedule import Pace, one_cycle
 from pwcflow.training.settings import ImageCounts, Outcome, Summary, TrainSettings
@@ -144,6 +144,9 @@ class _Run:
         if count_images and ranks.rank == 0:
             self._told.say("reading what pairs are made of ...")
             self._images = count_images(ranks.device)
+            self._errors_before = of_same_images(
+                self._errors_before, self._images, self._images_before
+            )
         self._renderer = make_renderer(ranks.device, ranks.rank, ranks.world)
         self._work = TrainingStep(
             network, self._renderer, self._optimizer, q=settings.q, world=ranks.world

@@ -229,9 +229,10 @@ def test_a_training_is_told_with_all_that_it_was_measured_on():
         "outcome": "finished",
         "errors": {"training": 4.071, "holdout": 5.0},
         "errors_before": {"training": 5.158},
+        "errors_of_no_motion": {"training": 2.506},
         "scores": {"sintel clean": {"pairs": 3, "end_point_error_px": 3.16362, "outliers": 0.1}},
     }
     assert told(result) == (
-        "run/weights.safetensors: 1 pair, finished, error on training pairs 5.16 -> 4.07 px, "
-        "error on holdout pairs 5.00 px, on sintel clean 3.164 px"
+        "run/weights.safetensors: 1 pair, finished, error on training pairs 5.16 -> 4.07 px "
+        "(no motion: 2.51 px), error on holdout pairs 5.00 px, on sintel clean 3.164 px"
     )

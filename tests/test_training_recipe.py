@@ -112,6 +112,7 @@ def test_the_last_weights_are_those_of_the_recipe(whole):
     results = [json.loads((output / name / "result.json").read_text()) for name in "123"]
     assert (summary["outcome"], summary["pairs"]) == ("finished", 5)
     assert summary["errors"] == results[2]["errors"]
+    assert summary["errors_of_no_motion"] == results[2]["errors_of_no_motion"]
     assert summary["seconds"] == pytest.approx(sum(result["seconds"] for result in results))
     assert [stage["pairs"] for stage in summary["stages"]] == [1, 3, 1]
     for stage, result in zip(summary["stages"], results, strict=True):

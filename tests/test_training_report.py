@@ -120,6 +120,9 @@ def test_a_run_is_measured_before_between_and_after_and_learns_the_same(tmp_path
             "holdout": pytest.approx(line["holdout_epe_px"], rel=1e-5),
         }
     assert summary.errors["training"] != summary.errors_before["training"]
+    for name, length in summary.errors_of_no_motion.items():
+        assert length == pytest.approx(measure(SILENT, fixed_sets(CPU)[name](), 2, CPU).epe_px)
+    assert set(summary.errors_of_no_motion) == {"training", "holdout"}
     expected = lines(plain.output)
     for key in ("step", "pairs", "loss", "epe_px", "lr", "grad_norm"):
         assert [line[key] for line in rest] == [line[key] for line in expected]
@@ -148,7 +151,7 @@ def test_a_run_that_was_interrupted_has_no_error_after(tmp_path):
     summary = train(tiny(tmp_path), Stopping, fixed_sets)
     assert (summary.outcome, summary.step) == ("interrupted", 1)
     assert set(summary.errors_before) == {"training", "holdout"}
-    assert summary.errors == {}
+    assert summary.errors == summary.errors_of_no_motion == {}
 
 
 class StoppingIn(ShiftedTextures):

@@ -81,12 +81,18 @@ def share(value: float) -> float:
 
 
 def told(result: dict[str, Any]) -> str:
-    """Return a run in one sentence, such as "..., error on training pairs 5.16 -> 4.07 px"."""
+    """Return a run in one sentence, such as "..., error on training pairs 5.16 -> 4.07 px ...".
+
+    Beside it is the error of finding no motion at all: weights of any use are below it.
+    """
     sentence = f"{result['weights']}: {counted(result['pairs'], 'pair')}, {result['outcome']}"
     for name, after in result["errors"].items():
         before = result.get("errors_before", {}).get(name)
         change = f"{after:.2f}" if before is None else f"{before:.2f} -> {after:.2f}"
         sentence += f", error on {name} pairs {change} px"
+        no_motion = result.get("errors_of_no_motion", {}).get(name)
+        if no_motion is not None:  # runs before did not tell of it
+            sentence += f" (no motion: {no_motion:.2f} px)"
     for name, score in result.get("scores", {}).items():
         sentence += f", on {name} {score['end_point_error_px']:.4g} px"
     return sentence

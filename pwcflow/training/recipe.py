@@ -240,7 +240,7 @@ def _sum_up(
     """Give the output the last weights, and write and return what all stages came to."""
     with replacing_alone(settings.weights_path) as temporary:
         shutil.copyfile(runs[-1].weights_path, temporary)
-    measured = ("errors", "scores")
+    measured = ("errors", "errors_of_no_motion", "scores")
     told = ("pairs", "seconds", *measured)
     summary: dict[str, Any] = {
         "outcome": "finished",

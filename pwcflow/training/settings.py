@@ -161,6 +161,8 @@ class Summary:
     step, before a resumption too, but for sets of other images since; empty without validation."""
     errors: dict[str, float]
     """The same at the last validation after some steps; empty if there was none."""
+    errors_of_no_motion: dict[str, float]
+    """On the same pairs, of weights that find no flow at all: the mean length of the true one."""
     images: ImageCounts
     """Those that the pairs were made of."""
     checkpoint: Path

@@ -155,6 +155,7 @@ class _Run:
         self._saved_step: int | None = None
         self._make_validation = make_validation
         self._errors: dict[str, float] = {}
+        self._errors_of_no_motion: dict[str, float] = {}
         self._validated_step: int | None = None
 
     def run(self) -> Summary:
@@ -190,6 +191,7 @@ class _Run:
             skipped=self._told.skipped,
             errors_before=self._errors_before,
             errors=self._errors if self._validated_step else {},
+            errors_of_no_motion=self._errors_of_no_motion if self._validated_step else {},
             images=self._images,
             checkpoint=settings.checkpoint_path,
             weights=settings.weights_path,
@@ -287,6 +289,7 @@ class _Run:
             return
         self._validated_step = self._step
         self._errors = {name: result.epe_px for name, result in measured.items()}
+        self._errors_of_no_motion = {name: result.motion_px for name, result in measured.items()}
         self._told.validation(self._step, measured)
 
     def _weights(self) -> Mapping[str, Tensor]:

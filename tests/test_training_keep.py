@@ -157,9 +157,12 @@ def test_a_share_of_other_weights_is_not_gone_on_with(whole, tmp_path, init, beg
     save_file(initial_weights(8), files["other"])
     files["copy"].write_bytes(init.read_bytes())
     first, of = (files[name] and str(files[name]) for name in begun)
-    settings = changed(
-        whole[0], tmp_path, lambda content: content["settings"].update(init=first, keep_of=of)
-    )
+
+    def begin_with_these(content):
+        content["settings"].update(init=first, keep_of=of)
+        content["begun_with"]["name"] = first
+
+    settings = changed(whole[0], tmp_path, begin_with_these)
     settings = replace(settings, init=files[now[0]], keep_of=files[now[1]])
     if goes_on:
         assert train(settings, shifted_textures).step == 3
@@ -171,8 +174,9 @@ def test_a_share_of_other_weights_is_not_gone_on_with(whole, tmp_path, init, beg
 
 def test_a_checkpoint_from_before_there_was_keep_goes_on(whole, tmp_path):
     def make_old(content):
-        assert content["format"] == "pwcflow training 3"
-        del content["initial"], content["images"], content["settings"]["keep"]
+        assert content["format"] == "pwcflow training 4"
+        del content["initial"], content["images"], content["begun_with"]
+        del content["settings"]["keep"]
         del content["settings"]["motion"]
         content["format"] = "pwcflow training 1"
 

@@ -155,7 +155,10 @@ def train(
         ),
     ] = None,
     init: Annotated[
-        str | None, typer.Option(metavar="NAME|FILE", help="Weights to start from.")
+        str | None,
+        typer.Option(
+            metavar="NAME|FILE", help="Weights to start from; may be left out with --resume."
+        ),
     ] = None,
     keep: Annotated[
         float,

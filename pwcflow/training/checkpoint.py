@@ -21,11 +21,11 @@ from pwcflow.training.optimizer import COUNTERS, SLOTS, State
 from pwcflow.training.settings import ImageCounts
 from pwcflow.weights.layouts import expected_shapes
 
-FORMAT = "pwcflow training 3"
+FORMAT = "pwcflow training 4"
 """What the file says it is; a change of its content changes the number."""
-_READABLE = ("pwcflow training 1", "pwcflow training 2", FORMAT)
+_READABLE = ("pwcflow training 1", "pwcflow training 2", "pwcflow training 3", FORMAT)
 """In 1 there were no weights to keep a share of, and no errors; before 3 no counts of images and no
-motion."""
+motion; before 4 it was not told what a run was begun with."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,9 @@ class Checkpoint:
     """Mean end-point error in pixels before the first step, by validation set of these images."""
     images: ImageCounts = field(default_factory=dict)
     """Those that the pairs were made of."""
+    begun_with: dict[str, str] | None = None
+    """The `name` and the `sha256` of the initial weights, of which the settings do not tell any
+    more once a run went on without naming them; empty for a run from nothing, None if unknown."""
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
@@ -70,6 +73,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "initial": None if checkpoint.kept is None else unalign_state(checkpoint.kept),
         "errors_before": checkpoint.errors_before,
         "images": checkpoint.images,
+        "begun_with": checkpoint.begun_with,
     }
     data = BytesIO()  # a full disk under torch.save is an error about positions in the file
     torch.save(content, data)
@@ -118,6 +122,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         kept=None if kept is None else align_state(kept),
         errors_before=content.get("errors_before", {}),
         images=content.get("images", {}),
+        begun_with=content.get("begun_with"),
     )
 
 

@@ -16,7 +16,7 @@ from pwcflow.training.initial import initial_weights
 from pwcflow.training.optimizer import FlatAdamW
 from pwcflow.training.schedule import Pace
 from pwcflow.training.settings import ImageCounts, TrainSettings
-from pwcflow.weights import load_weights
+from pwcflow.weights import load_weights, provenance_of
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,8 @@ class Start:
     """Those that the pairs were made of so far; empty where none were, or where it is not known."""
     devices: int | None = None
     """Number of processes so far; None likewise."""
+    begun_with: dict[str, str] | None = None
+    """See `Checkpoint`."""
 
 
 def start(settings: TrainSettings, optimizer: FlatAdamW, *, quiet: bool) -> Start:
@@ -53,8 +55,7 @@ def start(settings: TrainSettings, optimizer: FlatAdamW, *, quiet: bool) -> Star
     """
     if settings.resume and settings.checkpoint_path.exists():
         checkpoint = load_checkpoint(settings.checkpoint_path)
-        _check_same(settings, checkpoint)
-        _check_keeps_same(settings, checkpoint, quiet=quiet)
+        _check_same(settings, checkpoint, quiet=quiet)
         optimizer.restore(checkpoint.optimizer)
         # They were measured on other pairs, too, where a run goes from a CPU to a GPU.
         batches = checkpoint.settings.get("validation_batches")
@@ -67,7 +68,9 @@ def start(settings: TrainSettings, optimizer: FlatAdamW, *, quiet: bool) -> Star
             checkpoint.kept,
             checkpoint.images,
             checkpoint.settings.get("devices"),
+            checkpoint.begun_with,
         )
+    begun_with = {}
     if settings.init is None:
         if settings.keep:
             raise WeightsError(
@@ -76,11 +79,13 @@ def start(settings: TrainSettings, optimizer: FlatAdamW, *, quiet: bool) -> Star
             )
         weights = align_state(initial_weights(settings.seed))
     else:
-        weights = align_state(load_weights(settings.init, quiet=quiet).state)
+        initial = load_weights(settings.init, quiet=quiet)
+        begun_with = {"name": str(settings.init), "sha256": initial.provenance.sha256}
+        weights = align_state(initial.state)
     optimizer.start(weights)
     if settings.keep_of is not None:
         weights = align_state(load_weights(settings.keep_of, quiet=quiet).state)
-    return Start(kept=weights if settings.keep else None)
+    return Start(kept=weights if settings.keep else None, begun_with=begun_with)
 
 
 def check_begun(settings: TrainSettings) -> None:
@@ -109,8 +114,7 @@ def is_over(settings: TrainSettings, step: int) -> bool:
     if not settings.checkpoint_path.exists():
         return False
     checkpoint = load_checkpoint(settings.checkpoint_path)
-    _check_same(settings, checkpoint)
-    _check_keeps_same(settings, checkpoint, quiet=True)
+    _check_same(settings, checkpoint, quiet=True)
     if checkpoint.step != step:  # it went on, and was killed before it told of that
         return False
     # By minutes, several processes may have agreed to stop a moment before those were over.
@@ -121,7 +125,7 @@ def is_over(settings: TrainSettings, step: int) -> bool:
     return pace.progress(checkpoint.step) >= 1.0
 
 
-def _check_same(settings: TrainSettings, checkpoint: Checkpoint) -> None:
+def _check_same(settings: TrainSettings, checkpoint: Checkpoint, *, quiet: bool) -> None:
     """Refuse what makes another run of it: that is more likely forgotten than meant.
 
     Its length may be another, and its rate: lower, when it has diverged. So may its images, whose
@@ -134,10 +138,23 @@ def _check_same(settings: TrainSettings, checkpoint: Checkpoint) -> None:
     before = now | {"optimizer": "adamw", "keep": 0.0} | checkpoint.settings
     for was, would_be in zip(_clauses(before), _clauses(now), strict=True):
         if was != would_be:
-            raise WeightsError(
-                f"{settings.checkpoint_path} is of a run with {was}; resume it so, not with "
-                f"{would_be}, or give it as initial weights of another run"
-            )
+            raise _of_another_run(settings, f"with {was}", would_be)
+    _check_keeps_same(settings, checkpoint, quiet=quiet)
+    _check_begun_with_same(settings, checkpoint)
+
+
+def _check_begun_with_same(settings: TrainSettings, checkpoint: Checkpoint) -> None:
+    """Refuse other initial weights: of another name, and another content.
+
+    They may be left out: a run that goes on needs them no more.
+    """
+    init, before = settings.init, checkpoint.begun_with
+    if init is None or before is None or str(init) == before.get("name"):
+        return
+    now = provenance_of(init)
+    if now is None or now.sha256 != before.get("sha256"):
+        was = f"begun with the weights {before['name']}" if before else "begun from nothing"
+        raise _of_another_run(settings, was, f"the weights {init}")
 
 
 def _check_keeps_same(settings: TrainSettings, checkpoint: Checkpoint, *, quiet: bool) -> None:
@@ -152,10 +169,14 @@ def _check_keeps_same(settings: TrainSettings, checkpoint: Checkpoint, *, quiet:
         return
     now = align_state(load_weights(named, quiet=quiet).state)
     if any(not torch.equal(now[name], weight) for name, weight in checkpoint.kept.items()):
-        raise WeightsError(
-            f"{settings.checkpoint_path} is of a run that keeps a share of {before}; resume it so, "
-            f"not with {named}, or give it as initial weights of another run"
-        )
+        raise _of_another_run(settings, f"that keeps a share of {before}", str(named))
+
+
+def _of_another_run(settings: TrainSettings, was: str, would_be: str) -> WeightsError:
+    return WeightsError(
+        f"{settings.checkpoint_path} is of a run {was}; resume it so, not with {would_be}, or give "
+        "it as initial weights of another run"
+    )
 
 
 def _clauses(settings: Mapping[str, Any]) -> list[str]:

@@ -135,6 +135,7 @@ class _Run:
         self._step, self._pairs, self._seconds_before = begun.step, begun.pairs, begun.seconds
         self._errors_before, self._kept = begun.errors_before, begun.kept
         self._images_before, self._devices_before = begun.images, begun.devices
+        self._begun_with = begun.begun_with
         ranks.copy_first(self._optimizer.flats())
         self._optimizer.publish()
         self._told = Report(settings, ranks, self._step)
@@ -310,6 +311,7 @@ class _Run:
             kept=self._kept,
             errors_before=self._errors_before,
             images=self._images,
+            begun_with=self._begun_with,
         )
         save_checkpoint(self._settings.checkpoint_path, checkpoint)
         self._last_save, self._saved_step = time.monotonic(), self._step

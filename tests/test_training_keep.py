@@ -217,6 +217,6 @@ def test_a_run_killed_before_its_first_checkpoint_asks_for_its_initial_weights_a
 ):
     begun = kept(tmp_path, init, resume=True)
     begun.log_path.write_text("{}\n")  # as after a kill
-    with pytest.raises(WeightsError, match="begins anew: give the initial weights"):
+    with pytest.raises(WeightsError, match="so the run begins: give the initial weights"):
         train(replace(begun, init=None), shifted_textures)
     assert train(begun, shifted_textures).outcome == "finished"

@@ -94,7 +94,8 @@ def test_a_run_goes_on_with_another_number_of_devices_and_says_so(tmp_path, capf
 
 def test_an_error_in_a_process_is_told_as_in_one(tmp_path):
     settings = tiny(tmp_path, resume=True, devices=2)
-    with pytest.raises(WeightsError, match=r"there is no run in .* to go on with"):
+    settings.checkpoint_path.write_text("nothing")
+    with pytest.raises(WeightsError, match=r"checkpoint.pt is damaged: its data cannot be read"):
         train(settings, shifted_textures)
 
 

@@ -177,7 +177,12 @@ def train(
             help="Weights to keep a share of in place of those of --init: an ancestor of them.",
         ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in DIR.")] = False,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="Go on with the run in DIR; begin it where there is no checkpoint yet."
+        ),
+    ] = False,
     seed: Annotated[
         int, typer.Option(metavar="N", min=0, max=_LARGEST_SEED, help="Of weights and scenes.")
     ] = 0,
@@ -250,7 +255,6 @@ def train(
         from pwcflow.training.run import preview as write_preview
         from pwcflow.training.scene import SceneSettings
         from pwcflow.training.settings import OptimizerName, TrainSettings
-        from pwcflow.training.start import check_begun
 
         datasets = [dataset(text, KINDS) for text in data or []]
         scenes = SceneSettings.of_size(height, width, motion, photographs=bool(photos))
@@ -301,7 +305,6 @@ def train(
             else partial(run_training, settings, scenes, data=datasets)
         )
         images = {"photos": photos or [], "sprites": sprites or [], "holdout": holdout or []}
-        check_begun(settings)  # before there is a lock, which a run that was killed leaves, too
         with locked_folder(output) if is_first_process() else nullcontext():
             result = run(**images, manifest=evaluation)
         if result["outcome"] == "interrupted":

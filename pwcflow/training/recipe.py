@@ -22,7 +22,6 @@ from pwcflow.training.room import check_room
 from pwcflow.training.run import run_training
 from pwcflow.training.scene import SceneSettings
 from pwcflow.training.settings import OptimizerName, TrainSettings
-from pwcflow.training.start import check_begun
 from pwcflow.training.textures import check_folders
 from pwcflow.training.trainer import DivergedError
 
@@ -101,7 +100,6 @@ def run_recipe(
             "with --devices N"
         )
     runs = [_run_of(settings, stage, number) for number, stage in enumerate(stages, 1)]
-    check_begun(settings)
     _check_output(settings, runs)
     find_device(settings.device)
     check_folders(photos, sprites, holdout)
@@ -157,7 +155,8 @@ def _run_of(settings: TrainSettings, stage: Stage, number: int) -> TrainSettings
         init=before if number > 1 else None,
         keep=stage.keep,
     )
-    begun = run.checkpoint_path.exists() or run.log_path.exists()
+    # The first says that it begins where there is nothing yet; of the others that is no news.
+    begun = number == 1 or run.checkpoint_path.exists() or run.log_path.exists()
     return replace(run, resume=settings.resume and begun)
 
 

@@ -70,7 +70,7 @@ class TrainSettings:
     keep_of: str | Path | None = None
     """The weights to keep a share of, as `load_weights` takes them; None for the initial ones."""
     resume: bool = False
-    """Go on from the checkpoint in `output`; begin if that run was killed before there was one."""
+    """Go on from the checkpoint in `output`; begin where there is none yet."""
     echo: bool = False
     """Write the log to stderr too."""
 

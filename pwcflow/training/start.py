@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,7 +9,6 @@ from torch import Tensor
 
 from pwcflow.aligned import align_state
 from pwcflow.errors import WeightsError
-from pwcflow.locks import LOCK_NAME
 from pwcflow.training.checkpoint import Checkpoint, load_checkpoint
 from pwcflow.training.initial import initial_weights
 from pwcflow.training.optimizer import FlatAdamW
@@ -74,8 +72,8 @@ def start(settings: TrainSettings, optimizer: FlatAdamW, *, quiet: bool) -> Star
     if settings.init is None:
         if settings.keep:
             raise WeightsError(
-                f"{settings.output} has no checkpoint yet, so the run begins anew: give the "
-                "initial weights that it is to keep a share of"
+                f"{settings.output} has no checkpoint yet, so the run begins: give the initial "
+                "weights that it is to keep a share of"
             )
         weights = align_state(initial_weights(settings.seed))
     else:
@@ -86,23 +84,6 @@ def start(settings: TrainSettings, optimizer: FlatAdamW, *, quiet: bool) -> Star
     if settings.keep_of is not None:
         weights = align_state(load_weights(settings.keep_of, quiet=quiet).state)
     return Start(kept=weights if settings.keep else None, begun_with=begun_with)
-
-
-def check_begun(settings: TrainSettings) -> None:
-    """Refuse to go on in a folder that holds nothing of a run: it is more likely another's name.
-
-    A run that was killed before its first checkpoint has a log, and begins once more. While it was
-    still reading what it is given it had only locked the folder: so ask before that is done again.
-
-    Raises:
-        WeightsError: there is nothing to go on with.
-    """
-    first_stage = settings.output / "1"  # of a recipe
-    left = (settings.checkpoint_path, settings.log_path, settings.output / LOCK_NAME, first_stage)
-    if settings.resume and not any(map(Path.exists, left)):
-        raise WeightsError(
-            f"there is no run in {settings.output} to go on with; start without resuming"
-        )
 
 
 def is_over(settings: TrainSettings, step: int) -> bool:

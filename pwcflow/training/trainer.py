@@ -31,7 +31,7 @@ from pwcflow.training.report import Report, images_told, of_same_images
 from pwcflow.training.room import check_room
 from pwcflow.training.schedule import Pace, one_cycle
 from pwcflow.training.settings import ImageCounts, Outcome, Summary, TrainSettings
-from pwcflow.training.start import check_begun, start
+from pwcflow.training.start import start
 from pwcflow.training.step import Renderer, TrainingStep
 from pwcflow.training.tensorboard import import_tensorboard
 from pwcflow.training.validation import MakeRenderers, validate
@@ -79,7 +79,7 @@ def train(
         DivergedError: FAILURES_TOLERATED steps in a row had no finite gradient; the checkpoint
             and the weights written are those of the last good step.
         WeightsError: the initial weights, those to keep a share of or the checkpoint cannot be
-            used, or there is no run to go on with.
+            used.
         OutputError: the output cannot be written, its disk has too little room, or it holds a run
             that is not to be resumed.
         DeviceError: there are fewer devices.
@@ -140,7 +140,7 @@ class _Run:
         self._optimizer.publish()
         self._told = Report(settings, ranks, self._step)
         if settings.resume and not settings.checkpoint_path.exists():
-            self._told.say(f"there is no checkpoint in {settings.output} yet: the run begins anew")
+            self._told.say(f"there is no checkpoint in {settings.output} yet: the run begins")
         self._images: ImageCounts = {}
         if count_images and ranks.rank == 0:
             self._told.say("reading what pairs are made of ...")
@@ -325,7 +325,6 @@ def _training_told(log_every: int, world: int) -> str:
 
 
 def _check_output(settings: TrainSettings) -> None:
-    check_begun(settings)
     path = settings.checkpoint_path
     if path.exists() and not settings.resume:
         raise OutputError(f"{path} is of an earlier run; resume it, or choose another folder")

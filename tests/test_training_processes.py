@@ -92,6 +92,23 @@ def test_a_run_goes_on_with_another_number_of_devices_and_says_so(tmp_path, capf
     assert load_checkpoint(settings.checkpoint_path).settings["devices"] == 2
 
 
+class EndedInItsFifteenthStep(ShiftedTextures):
+    """Pairs; the second process is told to end while it makes step 15 and loads the next."""
+
+    def load(self, step):
+        if self.rank == 1 and step == 15:
+            os.kill(os.getpid(), signal.SIGTERM)
+        super().load(step)
+
+
+def test_processes_on_a_cpu_end_after_the_step_they_are_at(tmp_path, capfd):
+    """And not at the next line of the log, after the first 10 steps either."""
+    settings = tiny(tmp_path, steps=18, log_every=100, devices=2, echo=True)
+    summary = train(settings, EndedInItsFifteenthStep)
+    assert (summary.outcome, summary.step) == ("interrupted", 15)
+    assert "100 steps, and Ctrl-C ends it after the step it is at" in capfd.readouterr().err
+
+
 def test_an_error_in_a_process_is_told_as_in_one(tmp_path):
     settings = tiny(tmp_path, resume=True, devices=2)
     settings.checkpoint_path.write_text("nothing")

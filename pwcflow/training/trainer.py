@@ -39,7 +39,7 @@ from pwcflow.training.validation import MakeRenderers, validate
 FAILURES_TOLERATED = 50
 """Steps in a row without a finite gradient, after which no smaller loss scale will help."""
 AGREE_ALWAYS = 10
-"""First steps of a run after which its processes tell each other the time, to learn the pace."""
+"""First steps of a run after which its GPUs tell each other the time, to learn the pace."""
 
 MakeRenderer = Callable[[torch.device, int, int], Renderer]
 """From the device, the rank and the number of processes; each rank must render other scenes."""
@@ -153,6 +153,8 @@ class _Run:
             network, self._renderer, self._optimizer, q=settings.q, world=ranks.world
         )
         self._pace = Pace(settings.steps, settings.length_seconds)
+        # GPUs would wait for each other and for the host, which a CPU does in each step as it is.
+        self._agrees_always = ranks.world == 1 or ranks.device.type == "cpu"
         self._saved_step: int | None = None
         self._make_validation = make_validation
         self._errors: dict[str, float] = {}
@@ -224,7 +226,7 @@ class _Run:
         first = self._step
         self._told.begin(self._step)
         if not interruption.requested:
-            self._told.say(_training_told(self._settings.log_every, self._ranks.world))
+            self._told.say(_training_told(self._settings.log_every, self._agrees_always))
         while (outcome := self._reason_to_stop(interruption, first)) is None:
             peak, warm_share = self._settings.peak_lr, self._settings.warm_share
             self._rate = one_cycle(self._pace.progress(self._step + 1), peak, warm_share)
@@ -244,7 +246,7 @@ class _Run:
         return outcome
 
     def _reason_to_stop(self, interruption: Interruption, first: int) -> Outcome | None:
-        often = self._ranks.world == 1 or self._step - first < AGREE_ALWAYS
+        often = self._agrees_always or self._step - first < AGREE_ALWAYS
         if often or self._step % self._settings.log_every == 0:
             stop, elapsed = self._ranks.agree(interruption.requested, self._elapsed())
             self._pace.observe(self._step, elapsed)
@@ -317,10 +319,10 @@ class _Run:
         self._last_save, self._saved_step = time.monotonic(), self._step
 
 
-def _training_told(log_every: int, world: int) -> str:
+def _training_told(log_every: int, agrees_always: bool) -> str:
     """Return what there is to see of a training; several processes stop where they agree to."""
     steps = "step" if log_every == 1 else f"{log_every} steps"
-    end = "after the step it is at" if world == 1 else "at the next"
+    end = "after the step it is at" if agrees_always else "at the next"
     return f"training; a line follows every {steps}, and Ctrl-C ends it {end} ..."
 
 

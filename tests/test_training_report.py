@@ -336,6 +336,30 @@ def test_a_log_is_cut_to_whole_lines_of_steps_up_to_one(tmp_path):
         assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_whole_line_that_lost_its_end_is_kept_and_gets_it_back(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"step": 1}\n{"step": 2}')
+    log = RunLog(path)
+    log.cut(2)
+    log.write({"step": 3})
+    assert path.read_text() == '{"step": 1}\n{"step": 2}\n{"step": 3}\n'
+
+
+def test_a_log_is_written_on_when_whoever_read_it_has_left(tmp_path, monkeypatch):
+    reader, writer = os.pipe()
+    os.close(reader)
+    pipe = os.fdopen(writer, "w")
+    monkeypatch.setattr(sys, "stderr", pipe)
+    log = RunLog(tmp_path / "log.jsonl", echo=True)
+    log.say("training")
+    log.write({"step": 1})
+    log.write({"step": 2})
+    monkeypatch.undo()
+    with pytest.raises(BrokenPipeError):
+        pipe.close()
+    assert (tmp_path / "log.jsonl").read_text() == '{"step": 1}\n{"step": 2}\n'
+
+
 def test_the_first_of_several_processes_writes_alone(tmp_path):
     pytest.importorskip("tensorboard")
     settings = tiny(tmp_path, tensorboard=True, steps=1, devices=2, validation_batches=1)

@@ -31,8 +31,7 @@ class RunLog:
         """
         line = json.dumps({name: _plain(value) for name, value in values.items()}) + "\n"
         self._append(line)
-        if self._echo:
-            sys.stderr.write(line)
+        self._tell(line)
 
     def cut(self, step: int) -> None:
         """Remove lines of later steps, which are made again, and what is not whole.
@@ -40,15 +39,15 @@ class RunLog:
         Raises:
             OutputError: the file cannot be read or written.
         """
-        lines = self._lines()
-        kept = [line for line in lines if _step_of(line) <= step]
-        if kept != lines:
+        text = self._text()
+        kept = "".join(f"{line}\n" for line in text.splitlines() if _step_of(line) <= step)
+        if kept != text:
             with replacing(self._path) as temporary:
-                temporary.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+                temporary.write_text(kept, encoding="utf-8")
 
     def last(self, name: str) -> object:
         """Return what the last line that has a value of this name has; None if there is none."""
-        for line in reversed(self._lines()):
+        for line in reversed(self._text().splitlines()):
             values = _parsed(line)
             if name in values:
                 return values[name]
@@ -56,12 +55,21 @@ class RunLog:
 
     def say(self, sentence: str) -> None:
         """Write a sentence to stderr if lines go there, and not to the file."""
-        if self._echo:
-            sys.stderr.write(f"{sentence}\n")
+        self._tell(f"{sentence}\n")
 
-    def _lines(self) -> list[str]:
+    def _tell(self, text: str) -> None:
+        """Write to stderr while somebody reads there: a run goes on without a reader."""
+        if not self._echo:
+            return
         try:
-            return self._path.read_text(encoding="utf-8", errors="replace").splitlines()
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        except (OSError, ValueError):  # a pipe's reader has left, the terminal was closed
+            self._echo = False
+
+    def _text(self) -> str:
+        try:
+            return self._path.read_text(encoding="utf-8", errors="replace")
         except OSError as error:
             raise OutputError(
                 f"cannot read {self._path}: {reason_of(error)}; check its permissions"
@@ -87,7 +95,7 @@ def _parsed(line: str) -> dict[str, Any]:
     """Return the values of a line; none of one that is not whole, as a kill may leave."""
     try:
         values = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return values if isinstance(values, dict) else {}
 

@@ -107,6 +107,25 @@ def test_an_interruption_while_torch_is_imported_is_told_in_one_line(inputs, nam
     assert files_below(inputs / "out") == ["begun"]
 
 
+@posix
+def test_an_interruption_waits_for_imports_so_that_no_lock_is_left(inputs):
+    make_video(Path("short.mp4"), 3)
+    Path("folder/torch.py").write_text(
+        "import pathlib, time\npathlib.Path('begun').touch()\n"
+        "try:\n    time.sleep(0.5)\nexcept KeyboardInterrupt:\n    raise ImportError('no')\n"
+        "def __getattr__(name):\n    time.sleep(60)\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(inputs / "folder")}
+    with start("video", "short.mp4", "--flo", "out/flows", env=env) as running:
+        wait_for(inputs / "begun", running)
+        assert (inputs / "out" / "flows").is_dir()  # it is locked by then
+        running.send_signal(signal.SIGINT)
+        _, stderr = running.communicate(timeout=60)
+    assert (running.returncode, stderr.count("\n")) == (130, 1)
+    assert stderr.startswith("interrupted")
+    assert files_below(inputs / "out") == []
+
+
 class _Interrupting(str):
     """An argument at which a signal comes while it is parsed."""
 

@@ -7,6 +7,8 @@ import os
 import re
 import signal
 import sys
+import time
+from functools import partial
 from types import FrameType
 from typing import Annotated, Any
 
@@ -25,6 +27,9 @@ from pwcflow.cli.video import VIDEO_EXAMPLES, video
 from pwcflow.cli.view import VIEW_EXAMPLES, view
 from pwcflow.cli.visualize import VISUALIZE_EXAMPLES, visualize
 from pwcflow.errors import reason_of
+
+_PATIENCE = 3.0
+"""Seconds that an interruption may wait for imports to be done."""
 
 app = typer.Typer(
     help="Dense optical flow from files: PWC-Net on a GPU or a CPU.",
@@ -96,13 +101,19 @@ def _root(
     pass
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt; leave at once where that could be lost.
+def _interrupt(number: int, frame: FrameType | None, until: float | None = None) -> None:
+    """Raise KeyboardInterrupt, but not where that could be lost.
 
-    While compiled modules are set up, what calls Python may drop the exception, or say ImportError
-    in its place. A command writes nothing before it has them.
+    While large modules are set up, what calls Python may drop the exception, or raise another in
+    its place. So it comes when that is done; where that takes too long the process ends at once,
+    which leaves the files of locks: only results are written later.
     """
-    if any(_being_imported(name) for name in ("numpy", "torch", "cv2")):
+    if any(_being_imported(name) for name in ("numpy", "torch", "cv2", "pydantic")):
+        until = until or time.monotonic() + _PATIENCE
+        if hasattr(signal, "setitimer") and time.monotonic() < until:
+            signal.signal(signal.SIGALRM, partial(_interrupt, until=until))
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            return
         print("interrupted", file=sys.stderr, flush=True)
         os._exit(INTERRUPTED)
     signal.default_int_handler(number, frame)

@@ -320,6 +320,14 @@ def test_textures_come_from_folders_cropped_squared_and_premultiplied(tmp_path):
     assert found.sprites[0, 2, 17].tolist() == [0, 0, 0, 0]
 
 
+@pytest.mark.parametrize("shape", [(1, 40000, 3), (40000, 1, 3)], ids=str)
+def test_a_strip_of_one_pixel_is_cropped_before_it_is_enlarged(tmp_path, shape):
+    cv2.imwrite(str(tmp_path / "strip.png"), np.full(shape, 7, np.uint8))
+    photos = load_textures([tmp_path], [], photo_size=(480, 640)).photos
+    assert photos.shape == (1, 480, 640, 4)
+    assert bool((photos[..., :3] == 7).all())
+
+
 def test_photographs_of_any_depth_become_8_bits(tmp_path):
     for name, pixels in (
         ("1.png", np.full((6, 8, 3), 51, np.uint8)),

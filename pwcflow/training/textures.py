@@ -1,5 +1,6 @@
 """Photographs and cut-outs from folders, as the renderer samples them."""
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,12 @@ def _is_cut_out(image: npt.NDArray[Any]) -> bool:
     return bool((image[..., 3] <= np.iinfo(image.dtype).max // 2).mean() > _TRANSPARENT)
 
 
+def _middle(image: npt.NDArray[Any], height: int, width: int) -> npt.NDArray[Any]:
+    """Return the middle of an image, at most of a size."""
+    top, left = (max(0, image.shape[0] - height) // 2, max(0, image.shape[1] - width) // 2)
+    return image[top : top + height, left : left + width]
+
+
 def _photo(file: Path, size: tuple[int, int]) -> npt.NDArray[np.uint8] | None:
     image: npt.NDArray[Any] = read_rgba(file)
     if _is_cut_out(image):
@@ -136,14 +143,14 @@ def _photo(file: Path, size: tuple[int, int]) -> npt.NDArray[np.uint8] | None:
         image = np.rint(image * 255).astype(np.uint8)
     height, width = size
     scale = max(height / image.shape[0], width / image.shape[1])
+    # Cropped first as far as it can be: a strip of one pixel would grow beyond all memory.
+    image = _middle(image, math.ceil(height / scale), math.ceil(width / scale))
     fitted = (
         max(width, round(image.shape[1] * scale)),
         max(height, round(image.shape[0] * scale)),
     )
     smooth = cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC
-    image = cv2.resize(image, fitted, interpolation=smooth)
-    top, left = (fitted[1] - height) // 2, (fitted[0] - width) // 2
-    crop = image[top : top + height, left : left + width]
+    crop = _middle(cv2.resize(image, fitted, interpolation=smooth), height, width)
     opaque = np.full((height, width, 1), 255, np.uint8)
     return np.concatenate((crop, opaque), axis=2).astype(np.uint8)
 

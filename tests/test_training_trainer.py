@@ -251,6 +251,15 @@ def test_a_full_disk_is_told_and_keeps_the_checkpoint_before(learnt, tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_checkpoint_with_one_bit_flipped_is_damaged(learnt, tmp_path):
+    damaged = bytearray(learnt[0].checkpoint_path.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    path = tmp_path / "checkpoint.pt"
+    path.write_bytes(damaged)
+    with pytest.raises(WeightsError, match="is damaged: its data cannot be read"):
+        load_checkpoint(path)
+
+
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs a file that none can read")
 def test_a_checkpoint_that_cannot_be_read_is_not_called_damaged(tmp_path):
     settings = tiny(tmp_path, resume=True)

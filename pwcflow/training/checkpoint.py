@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile, ZipFile
 
 import torch
 from safetensors.torch import save
@@ -96,6 +97,11 @@ def load_checkpoint(path: Path) -> Checkpoint:
             f"{path} cannot be read: {reason_of(error)}; check its permissions"
         ) from error
     try:
+        with ZipFile(data) as archive:  # whose checksums torch.load does not look at
+            damaged = archive.testzip()
+        if damaged:
+            raise BadZipFile(damaged)
+        data.seek(0)
         content = torch.load(data, map_location="cpu", weights_only=True)
     except MemoryError:
         raise

@@ -14,6 +14,7 @@ import torch
 
 from pwcflow.counted import counted
 from pwcflow.errors import DeviceError, OutputError, WeightsError
+from pwcflow.locks import InUseError, locked_folder
 from pwcflow.training.checkpoint import load_checkpoint
 from pwcflow.training.recipe import DEFAULT, RECIPES, Stage, run_recipe
 from pwcflow.training.trainer import train
@@ -156,6 +157,14 @@ def test_an_interrupted_stage_goes_on_to_the_same_weights(whole, tmp_path):
     assert [stage["pairs"] for stage in summary["stages"]] == [1, 3, 1]
     for name in ("weights.safetensors", "2/weights.safetensors"):
         assert (output / name).read_bytes() == (done / name).read_bytes()
+
+
+def test_a_stage_that_somebody_else_goes_on_with_is_left_alone(whole, tmp_path):
+    copy_run(whole[0], tmp_path / "run")
+    settings = settings_of(tmp_path / "run", resume=True)
+    with locked_folder(tmp_path / "run" / "2"), pytest.raises(InUseError, match="another process"):
+        recipe(settings)
+    assert recipe(settings)["outcome"] == "finished"
 
 
 def test_a_finished_recipe_is_finished_when_resumed(whole, tmp_path):

@@ -12,7 +12,7 @@ from pwcflow.atomic_file import replacing
 from pwcflow.datasets import find_pairs
 from pwcflow.device import find_device
 from pwcflow.errors import DeviceError, OutputError, WeightsError
-from pwcflow.locks import replacing_alone
+from pwcflow.locks import locked_folder, replacing_alone
 from pwcflow.outputs import make_folder
 from pwcflow.training.interruption import catching_interruptions
 from pwcflow.training.log import RunLog
@@ -114,7 +114,8 @@ def run_recipe(
     with catching_interruptions() as interruption:
         for number, (stage, run) in enumerate(zip(stages, runs, strict=True), 1):
             result = finished_result(run.output) if settings.resume else None
-            with _telling_how_to_go_on(number, runs):
+            # Nobody is to go on with a stage on its own while its recipe does.
+            with locked_folder(run.output), _telling_how_to_go_on(number, runs):
                 if result is not None:
                     log.say(f"stage {number} of {len(stages)} is finished")
                     restore_weights(run)

@@ -105,8 +105,8 @@ def _interrupt(number: int, frame: FrameType | None, until: float | None = None)
     """Raise KeyboardInterrupt, but not where that could be lost.
 
     While large modules are set up, what calls Python may drop the exception, or raise another in
-    its place. So it comes when that is done; where that takes too long the process ends at once,
-    which leaves the files of locks: only results are written later.
+    its place. So it comes when that is done. Where that takes too long the process ends at once: of
+    a command there may be locks by then, whose files stay, but no results.
     """
     if any(_being_imported(name) for name in ("numpy", "torch", "cv2", "pydantic")):
         until = until or time.monotonic() + _PATIENCE

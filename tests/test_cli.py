@@ -416,7 +416,7 @@ def test_a_training_begins_where_there_is_no_checkpoint_to_go_on_with_and_says_s
         Path(left).write_text("")
     result = invoke("train", "-o", "out/run", *length, "--resume")
     assert result.exit_code == 0
-    told = "there is no checkpoint in out/run yet: the run begins"
+    told = "there is no checkpoint in out/run yet: the run begins from nothing"
     assert [line for line in result.stderr.splitlines() if "begins" in line] == [told]
     again = invoke("train", "-o", "out/run", *length, "--resume")
     assert again.stderr == "the run in out/run is finished: there is nothing left to train\n"

@@ -287,7 +287,7 @@ def test_a_recipe_begins_where_there_is_no_checkpoint_to_go_on_with_and_says_so(
             (settings.output / "1").mkdir()
             (settings.output / "1/log.jsonl").touch()
         assert recipe(settings, one)["pairs"] == 3
-        said = f"there is no checkpoint in {settings.output / '1'} yet: the run begins"
+        said = f"there is no checkpoint in {settings.output / '1'} yet: the run begins from nothing"
         assert capfd.readouterr().err.splitlines().count(said) == 1
 
 

@@ -354,10 +354,12 @@ def test_a_log_is_written_on_when_whoever_read_it_has_left(tmp_path, monkeypatch
     log.say("training")
     log.write({"step": 1})
     log.write({"step": 2})
+    monkeypatch.setattr(sys, "stderr", None)
+    RunLog(tmp_path / "log.jsonl", echo=True).write({"step": 3})
     monkeypatch.undo()
     with pytest.raises(BrokenPipeError):
         pipe.close()
-    assert (tmp_path / "log.jsonl").read_text() == '{"step": 1}\n{"step": 2}\n'
+    assert (tmp_path / "log.jsonl").read_text() == '{"step": 1}\n{"step": 2}\n{"step": 3}\n'
 
 
 def test_the_first_of_several_processes_writes_alone(tmp_path):

@@ -28,6 +28,8 @@ from pwcflow.cli.view import VIEW_EXAMPLES, view
 from pwcflow.cli.visualize import VISUALIZE_EXAMPLES, visualize
 from pwcflow.errors import reason_of
 
+_LARGE_MODULES = ("numpy", "torch", "cv2", "pydantic")
+"""Those that a command imports, and the one that Typer does while it parses."""
 _PATIENCE = 3.0
 """Seconds that an interruption may wait for imports to be done."""
 
@@ -108,7 +110,7 @@ def _interrupt(number: int, frame: FrameType | None, until: float | None = None)
     its place. So it comes when that is done. Where that takes too long the process ends at once: of
     a command there may be locks by then, whose files stay, but no results.
     """
-    if any(_being_imported(name) for name in ("numpy", "torch", "cv2", "pydantic")):
+    if any(map(_being_imported, _LARGE_MODULES)):
         until = until or time.monotonic() + _PATIENCE
         if hasattr(signal, "setitimer") and time.monotonic() < until:
             signal.signal(signal.SIGALRM, partial(_interrupt, until=until))

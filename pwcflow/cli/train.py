@@ -157,7 +157,8 @@ def train(
     init: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME|FILE", help="Weights to start from; may be left out with --resume."
+            metavar="NAME|FILE",
+            help="Weights to start from; not needed to go on from a checkpoint.",
         ),
     ] = None,
     keep: Annotated[

@@ -107,7 +107,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
         raise
     except Exception as error:  # torch raises nearly anything for broken bytes
         raise WeightsError(
-            f"{path} is damaged: its data cannot be read; start anew from other weights"
+            f"{path} is damaged: its data cannot be read; start in another folder, from the "
+            "weights beside it or others"
         ) from error
     if not isinstance(content, dict) or content.get("format") not in _READABLE:
         raise WeightsError(

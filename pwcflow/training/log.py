@@ -59,12 +59,12 @@ class RunLog:
 
     def _tell(self, text: str) -> None:
         """Write to stderr while somebody reads there: a run goes on without a reader."""
-        if not self._echo:
+        if not self._echo or sys.stderr is None:  # it was closed before Python began
             return
         try:
             sys.stderr.write(text)
             sys.stderr.flush()
-        except (OSError, ValueError):  # a pipe's reader has left, the terminal was closed
+        except OSError:  # a pipe's reader has left, the terminal was closed
             self._echo = False
 
     def _text(self) -> str:
@@ -95,7 +95,7 @@ def _parsed(line: str) -> dict[str, Any]:
     """Return the values of a line; none of one that is not whole, as a kill may leave."""
     try:
         values = json.loads(line)
-    except (ValueError, RecursionError):
+    except ValueError:
         return {}
     return values if isinstance(values, dict) else {}
 

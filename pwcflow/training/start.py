@@ -150,7 +150,9 @@ def _check_keeps_same(settings: TrainSettings, checkpoint: Checkpoint, *, quiet:
         return
     now = align_state(load_weights(named, quiet=quiet).state)
     if any(not torch.equal(now[name], weight) for name, weight in checkpoint.kept.items()):
-        raise _of_another_run(settings, f"that keeps a share of {before}", str(named))
+        # A run that went on without naming them does not know it any more.
+        was = f"that keeps a share of {before or 'other weights'}"
+        raise _of_another_run(settings, was, str(named))
 
 
 def _of_another_run(settings: TrainSettings, was: str, would_be: str) -> WeightsError:

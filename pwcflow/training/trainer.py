@@ -140,7 +140,10 @@ class _Run:
         self._optimizer.publish()
         self._told = Report(settings, ranks, self._step)
         if settings.resume and not settings.checkpoint_path.exists():
-            self._told.say(f"there is no checkpoint in {settings.output} yet: the run begins")
+            source = "from nothing" if settings.init is None else f"with {settings.init}"
+            self._told.say(
+                f"there is no checkpoint in {settings.output} yet: the run begins {source}"
+            )
         self._images: ImageCounts = {}
         if count_images and ranks.rank == 0:
             self._told.say("reading what pairs are made of ...")
@@ -320,7 +323,7 @@ class _Run:
 
 
 def _training_told(log_every: int, agrees_always: bool) -> str:
-    """Return what there is to see of a training; several processes stop where they agree to."""
+    """Return what there is to see of a training; several GPUs stop where they agree to."""
     steps = "step" if log_every == 1 else f"{log_every} steps"
     end = "after the step it is at" if agrees_always else "at the next"
     return f"training; a line follows every {steps}, and Ctrl-C ends it {end} ..."

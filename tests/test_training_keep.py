@@ -172,6 +172,15 @@ def test_a_share_of_other_weights_is_not_gone_on_with(whole, tmp_path, init, beg
         train(settings, shifted_textures)
 
 
+def test_other_weights_are_refused_of_a_run_that_went_on_without_naming_its_own(whole, tmp_path):
+    other = tmp_path / "other.safetensors"
+    save_file(initial_weights(8), other)
+    settings = changed(whole[0], tmp_path, lambda content: content["settings"].update(init=None))
+    message = f"a run that keeps a share of other weights; resume it so, not with {other}, or"
+    with pytest.raises(WeightsError, match=re.escape(message)):
+        train(replace(settings, init=other), shifted_textures)
+
+
 def test_a_checkpoint_from_before_there_was_keep_goes_on(whole, tmp_path):
     def make_old(content):
         assert content["format"] == "pwcflow training 4"

@@ -17,7 +17,7 @@ from pwcflow.training.settings import ImageCounts, TrainSettings
 from pwcflow.weights import load_weights, provenance_of
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Start:
     """Where a run stands before its next step; its weights are in the optimizer."""
 
@@ -59,14 +59,14 @@ def start(settings: TrainSettings, optimizer: FlatAdamW, *, quiet: bool) -> Star
         batches = checkpoint.settings.get("validation_batches")
         as_many = batches in (None, settings.validation_batches)
         return Start(
-            checkpoint.step,
-            checkpoint.pairs,
-            checkpoint.seconds,
-            checkpoint.errors_before if as_many else {},
-            checkpoint.kept,
-            checkpoint.images,
-            checkpoint.settings.get("devices"),
-            checkpoint.begun_with,
+            step=checkpoint.step,
+            pairs=checkpoint.pairs,
+            seconds=checkpoint.seconds,
+            errors_before=checkpoint.errors_before if as_many else {},
+            kept=checkpoint.kept,
+            images=checkpoint.images,
+            devices=checkpoint.settings.get("devices"),
+            begun_with=checkpoint.begun_with,
         )
     begun_with = {}
     if settings.init is None:

@@ -10,20 +10,22 @@ dense block comes to be one channels-last tensor:
 Convolutions of float32, and fused ones of half precision, write where their result belongs in it,
 and read from the channels behind that. cuDNN's ready ones of half precision would copy both ways;
 there each result is put in front of what was read, in a new tensor, in the one pass that adds the
-bias. The convolution that finds the flow also finds the next level's feature; see `decoder_head`.
+bias. Of half precision images come, and the first convolution's result goes on, as two parts that
+the next convolution adds up; see `split_convolution`. The convolution that finds the flow also
+finds the next level's feature; see `decoder_head`.
 Without kernels PyTorch does the same in more steps, which serves as reference.
 """
 
 import copy
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pwcflow.aligned import ALIGNMENT, AlignedPwcNet, align_state, fill_up
+from pwcflow.aligned import ALIGNMENT, IMAGE_CHANNELS, AlignedPwcNet, align_state, fill_up
 from pwcflow.cudnn import Geometry
 from pwcflow.decoder_head import decoder_head
 from pwcflow.inference.convolution import convolve_and_append, convolve_into
@@ -32,6 +34,7 @@ from pwcflow.network import (
     DENSE_CHANNELS,
     LEAKY_SLOPE,
     PYRAMID_CHANNELS,
+    FeaturePyramid,
     FlowDecoder,
     Pyramid,
     uninitialized,
@@ -41,6 +44,7 @@ from pwcflow.ops import (
     FLOW_SCALE,
     PACKED_CHANNELS,
     leaky_cost_volume,
+    split_convolution,
     upsample_flow,
     warp_features,
 )
@@ -59,6 +63,14 @@ class _Convolution:
     @property
     def width(self) -> int:
         return len(self.bias)
+
+
+@dataclass(frozen=True)
+class _Split:
+    """The first convolution of half precision, as `split_convolution` takes it."""
+
+    weight: Tensor
+    bias: Tensor
 
 
 @dataclass(frozen=True)
@@ -96,6 +108,7 @@ class ChannelsLastNetwork:
             int(name): self._convolutions(_scaled(int(name), layers))
             for name, layers in network.pyramid.levels.items()
         }
+        self._split = None if dtype == torch.float32 else self._split_first(network.pyramid)
         decoders = [network.decoders[str(level)] for level in DECODER_LEVELS]
         self._decoders = [
             self._decoder(module, finer)
@@ -118,7 +131,7 @@ class ChannelsLastNetwork:
     def encode(self, images: Tensor, into: Pyramid | None = None) -> Pyramid:
         """Return the features of images; see `InferenceNetwork.encode`."""
         pyramid: Pyramid = {}
-        x = images
+        x = images if self._split is None else self._in_two_parts(images, self._split)
         for level, layers in self._pyramid.items():
             for layer in layers[:-1]:
                 x = self._result(x, layer, LEAKY_SLOPE)
@@ -178,6 +191,12 @@ class ChannelsLastNetwork:
             place = start
         return x
 
+    def _in_two_parts(self, images: Tensor, split: _Split) -> Tensor:
+        n, _, h, w = images.shape
+        out = self._empty(n, 2 * len(split.bias), h // 2, w // 2)
+        split_convolution(images, split.weight, split.bias, LEAKY_SLOPE, out)
+        return out
+
     def _result(self, x: Tensor, layer: _Convolution, slope: float) -> Tensor:
         n, _, h, w = x.shape
         stride = layer.geometry.stride
@@ -191,6 +210,19 @@ class ChannelsLastNetwork:
     def _empty(self, *shape: int) -> Tensor:
         return torch.empty(
             shape, dtype=self.dtype, device=self._device, memory_format=torch.channels_last
+        )
+
+    def _split_first(self, pyramid: FeaturePyramid) -> _Split:
+        """Take the first convolution out of the pyramid; the second one sees its two parts."""
+        _, second, *others = self._pyramid[1]
+        weight = second.weight.repeat(1, 2, 1, 1).contiguous(memory_format=torch.channels_last)
+        self._pyramid[1] = [replace(second, weight=weight), *others]
+        first = next(pyramid.levels["1"].children())
+        assert isinstance(first, nn.Conv2d)
+        assert first.bias is not None
+        return _Split(
+            first.weight[:, :IMAGE_CHANNELS].to(self._device, torch.float32).contiguous(),
+            first.bias.to(self._device, torch.float32),
         )
 
     def _decoder(self, module: nn.Module, finer: nn.Module | None) -> _Decoder:

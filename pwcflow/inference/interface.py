@@ -24,8 +24,7 @@ class InferenceNetwork(Protocol):
         """Return the features of images.
 
         Args:
-            images: (N, 8, H, W), channels-last, BGR in 0..1 and five channels of zeros; H, W
-                multiples of 64.
+            images: (N, 8, H, W), channels-last, as from `prepare_images`; H, W multiples of 64.
             into: from `empty_pyramid` for as many images of this size, or some of its images, to be
                 written and returned.
         """

@@ -59,7 +59,7 @@ __device__ S between(S lower, S upper, const Taps<S>& taps) {
 }
 
 // pixels (N, source_height, source_width, channels): gray, RGB or RGBA in 0..full_scale
-// -> images (N, height, width, 8): blue, green, red in 0..1, five zeros.
+// -> images (N, height, width, 8): blue, green, red in 0..1, what rounding left over of each, two zeros.
 template <typename Source, typename T>
 __device__ void prepare_images(const Source* __restrict__ pixels, T* __restrict__ images,
                                float full_scale, float scale_y, float scale_x, int channels,
@@ -81,10 +81,15 @@ __device__ void prepare_images(const Source* __restrict__ pixels, T* __restrict_
                                     static_cast<float>(upper_row[right + c]), x);
         const float below = between(static_cast<float>(lower_row[left + c]),
                                     static_cast<float>(lower_row[right + c]), x);
-        result.values[i] = static_cast<T>(between(above, below, y) / full_scale);
+        const float value = between(above, below, y) / full_scale;
+        result.values[i] = static_cast<T>(value);
+        const float left_over = value - static_cast<float>(result.values[i]);
+        result.values[IMAGE_CHANNELS + i] = static_cast<T>(left_over);
     }
 #pragma unroll
-    for (int i = IMAGE_CHANNELS; i < NETWORK_CHANNELS; ++i) result.values[i] = static_cast<T>(0.0f);
+    for (int i = 2 * IMAGE_CHANNELS; i < NETWORK_CHANNELS; ++i) {
+        result.values[i] = static_cast<T>(0.0f);
+    }
     *reinterpret_cast<NetworkPixel<T>*>(images + place.index * NETWORK_CHANNELS) = result;
 }
 

@@ -17,7 +17,7 @@ from pwcflow.ops.kernels import kernels_of_dtype
 THREADS = 256
 """Of a block, as in image.cu."""
 NETWORK_CHANNELS = 8
-"""Blue, green, red and zeros, as in image.cu."""
+"""Blue, green, red, what rounding left over of them, and zeros, as in image.cu."""
 FLOW_SCALE = 20.0
 """Pixels of the network's image in one unit of its flow, at every level."""
 FLOW_STRIDE = 4
@@ -34,7 +34,7 @@ FLOW_BYTES = 8
 def prepare_images(
     pixels: Tensor, height: int, width: int, dtype: torch.dtype, out: Tensor | None = None
 ) -> Tensor:
-    """Return images as the network wants them: resized, in 0..1, BGR, with channels of zeros.
+    """Return images as the network wants them: resized, in 0..1, BGR, in two parts.
 
     Args:
         pixels: (N, H, W, C), contiguous; C = 1 (gray), 3 (RGB) or 4 (RGB and alpha, which is
@@ -46,9 +46,10 @@ def prepare_images(
             without gaps, of this dtype and on the device of `pixels`.
 
     Returns:
-        (N, 8, height, width), channels-last: blue, green, red, and five channels of zeros. Bilinear
-        with `align_corners=False`, as `F.interpolate`: pixel centres are at halves. An axis that
-        keeps its size is not filtered. Computed in float32 and rounded once.
+        (N, 8, height, width), channels-last: blue, green, red, what rounding to `dtype` left over
+        of each, rounded likewise, and two channels of zeros. Bilinear with `align_corners=False`,
+        as `F.interpolate`: pixel centres are at halves. An axis that keeps its size is not
+        filtered. Computed in float32 and rounded once.
 
     Raises:
         ValueError: shapes, dtypes, layouts or devices are not what is described above.
@@ -136,7 +137,8 @@ def _plain_images(pixels: Tensor, out: Tensor) -> None:
     if images.shape[2:] != out.shape[2:]:
         images = F.interpolate(images, out.shape[2:], mode="bilinear", align_corners=False)
     out[:, :3].copy_(images)
-    out[:, 3:].zero_()
+    out[:, 3:6].copy_(images - out[:, :3])
+    out[:, 6:].zero_()
 
 
 def _plain_flow(flow: Tensor, out: Tensor) -> None:

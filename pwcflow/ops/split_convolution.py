@@ -1,0 +1,127 @@
+"""The operator `pwcflow::split_convolution`: the network's first convolution, in two parts."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from pwcflow.cuda_kernels import ceil_div, int32, launch, strides
+from pwcflow.ops.dtypes import sum_scalar
+from pwcflow.ops.kernels import kernels_of_dtype
+from pwcflow.ops.layout import fits_packs
+
+THREADS = 128
+AT_ONCE = 2
+"""Neighbouring pixels that a thread of split_convolution.cu owns."""
+IMAGE_CHANNELS = 8
+"""Blue, green, red, what rounding left over of them, and a gap."""
+INPUTS, OUTPUTS = 3, 16
+WINDOW = (3, 3)
+HALVES = (torch.float16, torch.bfloat16)
+
+
+def split_convolution(
+    images: Tensor, weight: Tensor, bias: Tensor, slope: float, out: Tensor
+) -> None:
+    """Write LeakyReLU of a convolution of images plus a bias as the sum of two halves.
+
+    What the first layer sees and finds of a bright image of little contrast is little beside the
+    image's brightness, and would be lost in what is rounded off: that was most of what float16
+    differed by from float32. Has no gradient.
+
+    Args:
+        images: (N, 8, H, W) of float16 or bfloat16, as from `prepare_images`: the first three
+            channels plus the next three are seen. Neighbouring channels together, each pixel at a
+            multiple of 16 bytes; H, W even.
+        weight: (16, 3, 3, 3) float32, of a convolution of stride 2 and padding 1.
+        bias: (16,) float32.
+        slope: what negative values are multiplied by, at most 1.
+        out: (N, 32, H / 2, W / 2), as `images`. In channels 0 to 15 the result rounded to its
+            dtype, in 16 to 31 what that leaves over, rounded likewise.
+
+    Raises:
+        ValueError: the shapes, dtypes, layouts or the slope are not what is described above.
+
+    Source: the sum of two numbers for one of more digits, Dekker, "A floating-point technique for
+    extending the available precision", Numerische Mathematik 1971.
+    """
+    n, _, h, w = images.shape
+    expected = (n, 2 * OUTPUTS, h // 2, w // 2)
+    if images.shape[1] != IMAGE_CHANNELS or h % 2 or w % 2 or out.shape != expected:
+        raise ValueError(
+            "images and out must be (N, 8, 2H, 2W) and (N, 32, H, W), but they are "
+            f"{tuple(images.shape)} and {tuple(out.shape)}"
+        )
+    shapes = (("weight", weight, (OUTPUTS, INPUTS, *WINDOW)), ("bias", bias, (OUTPUTS,)))
+    for name, tensor, shape in shapes:
+        if tensor.shape != shape or tensor.dtype != torch.float32:
+            raise ValueError(
+                f"{name} must be {shape} of float32, but it is {tuple(tensor.shape)} of "
+                f"{tensor.dtype}"
+            )
+    for name, tensor in (("weight", weight), ("bias", bias), ("out", out)):
+        if tensor.device != images.device:
+            raise ValueError(
+                f"{name} must be on {images.device}, as images, but it is on {tensor.device}"
+            )
+    if images.dtype not in HALVES or out.dtype != images.dtype:
+        raise ValueError(
+            "images and out must be of one dtype, float16 or bfloat16, but they are of "
+            f"{images.dtype} and {out.dtype}"
+        )
+    if not (fits_packs(images) and fits_packs(out)):
+        raise ValueError(
+            "images and out must have neighbouring channels together and pixels at multiples of 16 "
+            f"bytes, but their strides are {images.stride()} and {out.stride()}"
+        )
+    if slope > 1:
+        raise ValueError(f"the slope must be at most 1, but it is {slope}")
+    torch.ops.pwcflow.split_convolution(images, weight, bias, slope, out)
+
+
+torch.library.define(
+    "pwcflow::split_convolution",
+    "(Tensor images, Tensor weight, Tensor bias, float slope, Tensor(a!) out) -> ()",
+)
+
+
+def _plain(images: Tensor, weight: Tensor, bias: Tensor, slope: float, out: Tensor) -> None:
+    seen = images[:, :INPUTS].float() + images[:, INPUTS : 2 * INPUTS].float()
+    result = F.leaky_relu(F.conv2d(seen, weight, bias, stride=2, padding=1), slope)
+    out[:, :OUTPUTS] = result
+    out[:, OUTPUTS:] = result - out[:, :OUTPUTS]
+
+
+torch.library.impl("pwcflow::split_convolution", "cpu")(_plain)
+
+
+@torch.library.impl("pwcflow::split_convolution", "cuda")
+def _on_gpu(images: Tensor, weight: Tensor, bias: Tensor, slope: float, out: Tensor) -> None:
+    symbol = ("split_convolution",)
+    kernels = kernels_of_dtype("split_convolution.cu", symbol, out.dtype, out.device)
+    if kernels is None:
+        _plain(images, weight, bias, slope, out)
+        return
+    n, _, h, w = out.shape
+    pairs = n * h * ceil_div(w, AT_ONCE)
+    if not pairs:
+        return
+    launch(
+        kernels["split_convolution"],
+        ceil_div(pairs, THREADS),
+        (THREADS, 1, 1),
+        (
+            *(images, weight.contiguous(), bias.contiguous(), out),
+            *(strides(images), strides(out)),
+            *int32(h, w),
+            sum_scalar(slope, out),
+            np.int64(pairs),
+        ),
+    )
+
+
+def _fake(images: Tensor, weight: Tensor, bias: Tensor, slope: float, out: Tensor) -> None:
+    """Nothing is returned."""
+
+
+torch.library.register_fake("pwcflow::split_convolution", _fake)

@@ -38,9 +38,8 @@ def measure_volume(
 ) -> VolumeCost:
     """Return the times of one level for a pair of images of a size, on random features.
 
-    `time_launches` says how. The gradients are those of both features. Ours takes features of half
-    precision channels-last, as the network has them on a GPU, and contiguous ones in float32; the
-    others take contiguous ones.
+    `time_launches` says how. The gradients are those of both features. Ours takes channels-last
+    features, as the network has them; the others take contiguous ones.
 
     Args:
         level: of the pyramid.
@@ -56,9 +55,8 @@ def measure_volume(
         torch.randn((1, count, h, w), generator=generator).to(device, dtype)
         for count in (channels, channels, COST_VOLUME_CHANNELS)
     )
-    layout = torch.channels_last if dtype.itemsize == 2 else torch.contiguous_format
     our_first, our_second, our_grad = (
-        it.contiguous(memory_format=layout) for it in (first, second, grad)
+        it.contiguous(memory_format=torch.channels_last) for it in (first, second, grad)
     )
     backward = torch.ops.pwcflow.cost_volume_backward
 

@@ -1,9 +1,11 @@
 """How far the CUDA path is from the references; prints one JSON object.
 
-Run on a machine with a GPU, from the top of a checkout: python -m tests.benchmarks.agreement
+Run on a machine with a GPU, from the top of a checkout:
+python -m tests.benchmarks.agreement [WEIGHTS]
 The evaluation pairs are used where they lie beside the checkout.
 """
 
+import argparse
 import json
 import sys
 from collections import defaultdict
@@ -16,6 +18,7 @@ from pwcflow.datasets import find_pairs, read_true_pair
 from pwcflow.evaluation import end_point_error
 from pwcflow.ops import cost_volume, reference
 from pwcflow.ops.cost_volume_cuda import kernels_for
+from pwcflow.weights import load_weights
 from tests.benchmarks.machine import described
 from tests.conftest import SHARED
 from tests.features import SHAPES, TOLERANCES, features, relative_error
@@ -43,21 +46,33 @@ def cost_volume_errors() -> dict[str, dict[str, float]]:
     return found
 
 
-def network_errors() -> dict[str, object]:
-    """Return end-point errors by data set, and how far each GPU precision is from the CPU."""
-    cpu = FlowEstimator(device="cpu")
-    gpus = {name: FlowEstimator(device="cuda", precision=name) for name in ("fp32", "fp16", "bf16")}
+def network_errors(weights: str) -> dict[str, object]:
+    """Return end-point errors by data set, and how far precisions are from each other.
+
+    Differences are those of x and y, not distances.
+    """
+    estimators = {
+        "cpu": FlowEstimator(weights, device="cpu"),
+        **{
+            name: FlowEstimator(weights, device="cuda", precision=name)
+            for name in ("fp32", "fp16", "bf16")
+        },
+    }
     errors = defaultdict(lambda: defaultdict(list))
     largest, mean = defaultdict(float), defaultdict(list)
+    from_floats = defaultdict(dict)
     for pair in map(read_true_pair, find_pairs("manifest", SHARED / "eval" / "MANIFEST.csv")):
-        expected = cpu(pair.first, pair.second)
-        errors["cpu"][pair.dataset].append(end_point_error(expected, pair.truth, pair.valid))
-        for name, estimator in gpus.items():
-            flow = estimator(pair.first, pair.second)
+        flows = {name: estimate(pair.first, pair.second) for name, estimate in estimators.items()}
+        for name, flow in flows.items():
             errors[name][pair.dataset].append(end_point_error(flow, pair.truth, pair.valid))
-            difference = np.abs(flow - expected)
+            if name == "cpu":
+                continue
+            difference = np.abs(flow - flows["cpu"])
             largest[name] = max(largest[name], float(difference.max()))
             mean[name].append(float(difference.mean()))
+            if name != "fp32":
+                difference = np.abs(flow - flows["fp32"])
+                from_floats[name][pair.name] = round(float(difference.mean()), 4)
     return {
         "end_point_error_px": {
             name: {dataset: round(float(np.mean(values)), 4) for dataset, values in sets.items()}
@@ -65,6 +80,10 @@ def network_errors() -> dict[str, object]:
         },
         "largest_difference_from_cpu_px": dict(largest),
         "mean_difference_from_cpu_px": {name: float(np.mean(v)) for name, v in mean.items()},
+        "mean_difference_from_fp32_px": {
+            name: float(np.mean(list(pairs.values()))) for name, pairs in from_floats.items()
+        },
+        "mean_difference_from_fp32_px_by_pair": from_floats,
     }
 
 
@@ -82,10 +101,22 @@ def missing_kernels() -> str | None:
     return None
 
 
-if __name__ == "__main__":
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("weights", nargs="?", default="default", help="as `--weights` takes them")
+    chosen = parser.parse_args()
     if reason := missing_kernels():
         sys.exit(f"error: {reason}")
-    result = {"machine": described(), "cost_volume_relative_error": cost_volume_errors()}
+    weights = load_weights(chosen.weights).provenance
+    result = {
+        "machine": described(),
+        "weights": {"name": weights.name, "sha256": weights.sha256},
+        "cost_volume_relative_error": cost_volume_errors(),
+    }
     if (SHARED / "eval").is_dir():
-        result["network"] = network_errors()
+        result["network"] = network_errors(chosen.weights)
     print(json.dumps(result, indent=2))
+
+
+if __name__ == "__main__":
+    main()

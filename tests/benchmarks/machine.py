@@ -16,12 +16,20 @@ def described() -> dict[str, Any]:
         "card": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         "driver": _output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"),
         "torch": torch.__version__,
+        "cudnn": _cudnn_version(),
         "cupy": _cupy_version(),
         "python": platform.python_version(),
         "date": datetime.now(timezone.utc).date().isoformat(),
         "commit": os.environ.get("PWCFLOW_COMMIT")
         or _output("git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"),
     }
+
+
+def _cudnn_version() -> str | None:
+    number = torch.backends.cudnn.version()
+    if number is None:
+        return None
+    return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
 
 
 def _cupy_version() -> str | None:

@@ -72,7 +72,7 @@ def network_errors(weights: str) -> dict[str, object]:
             mean[name].append(float(difference.mean()))
             if name != "fp32":
                 difference = np.abs(flow - flows["fp32"])
-                from_floats[name][pair.name] = round(float(difference.mean()), 4)
+                from_floats[name][f"{pair.dataset}/{pair.name}"] = float(difference.mean())
     return {
         "end_point_error_px": {
             name: {dataset: round(float(np.mean(values)), 4) for dataset, values in sets.items()}

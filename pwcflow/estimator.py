@@ -208,8 +208,10 @@ class FlowEstimator:
             )
         with self._at_work():
             flow = self._network.decode(first.pyramid, second.pyramid)
-            result = fetched(finish_flow(flow, first.height, first.width))
-        self._check_finite(bool(np.isfinite(result).all()))
+            finite = flow.new_empty(flow.shape[:1], dtype=torch.bool)
+            result = fetched(finish_flow(flow, first.height, first.width, finite=finite))
+            all_finite = bool(finite.all())
+        self._check_finite(all_finite)
         return result if first.batched else result[0]
 
     def flow_to_color(

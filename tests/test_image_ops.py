@@ -187,6 +187,18 @@ def test_flow_equals_numpy_s_in_double(dtype, device):
         assert relative_error(found, expected_flow(flow, height, width)) < 1e-5, (h, w)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", ROUNDING, ids=str)
+def test_it_is_told_of_each_image_whether_its_flow_is_finite(dtype, device):
+    flow = random_flow((5, 2, 16, 32), dtype, device)
+    flow[1, 0, 0, 0] = float("nan")
+    flow[3, 1, 15, 31] = float("inf")
+    finite = torch.tensor([False, True, False, True, True], device=device)
+    found = finish_flow(flow, 61, 120, finite=finite)
+    assert finite.tolist() == [True, False, True, False, True]
+    assert found.isfinite().flatten(1).all(1).tolist() == finite.tolist()
+
+
 def _flow_views(shape, device):
     """Yield flow under unusual strides."""
     n, c, h, w = shape
@@ -247,7 +259,8 @@ def test_opcheck_of_both_operators(device):
     out = torch.zeros(2, 8, 8, 8, device=device).contiguous(memory_format=torch.channels_last)
     torch.library.opcheck(_prepare_images, (pixels, out))
     flow = random_flow((2, 2, 4, 4), device=device)
-    torch.library.opcheck(_finish_flow, (flow, torch.zeros(2, 5, 7, 2, device=device)))
+    out, finite = torch.zeros(2, 5, 7, 2, device=device), torch.zeros(2, device=device).bool()
+    torch.library.opcheck(_finish_flow, (flow, out, finite))
 
 
 @pytest.mark.parametrize(
@@ -285,6 +298,8 @@ def test_mistakes_with_images_are_named(changes, problem):
         ({"width": -1}, "but they are 5 and -1"),
         ({"out": torch.zeros(1, 2, 5, 7)}, r"out must be \(1, 5, 7, 2\), torch.float32 on cpu"),
         ({"out": torch.zeros(1, 2, 5, 7).permute(0, 2, 3, 1)}, "out must be contiguous"),
+        ({"finite": torch.zeros(2).bool()}, r"finite must be \(1,\), torch.bool .* is \(2,\)"),
+        ({"finite": torch.zeros(1)}, "finite must be .* torch.float32 on cpu"),
     ],
 )
 def test_mistakes_with_flow_are_named(changes, problem):
@@ -317,7 +332,7 @@ def test_whole_frames_equal_plain_pytorch_s(source, dtype):
         assert_close(both_parts(found), both_parts(expected).cpu(), tolerance)
         flow = random_flow((2, 2, height // 4, width // 4), dtype, "cuda")
         expected = torch.empty(2, h, w, 2, device="cuda")
-        _plain_flow(flow, expected)
+        _plain_flow(flow, expected, torch.empty(2, dtype=torch.bool, device="cuda"))
         assert relative_error(finish_flow(flow, h, w), expected) < 1e-4
 
 

@@ -96,8 +96,7 @@ class CapturedFlow:
             half = self._batch.images // 2
             first, second = slice(0, half), slice(half, None)
         flow = self._network.decode(_part(self._pyramid, first), _part(self._pyramid, second))
-        torch.all(flow.isfinite().flatten(1), dim=1, out=self.finite)
-        finish_flow(flow, self._batch.height, self._batch.width, self.flow)
+        finish_flow(flow, self._batch.height, self._batch.width, self.flow, self.finite)
 
 
 def _part(pyramid: Pyramid, images: slice) -> Pyramid:

@@ -120,10 +120,11 @@ __global__ void prepare_images_float32(const float* __restrict__ pixels, T* __re
 }
 
 // flow (N, 2, source_height, source_width), the strides of whose axes are given in elements
-// -> result (N, height, width, 2) = (u * factor_u, v * factor_v).
+// -> result (N, height, width, 2) = (u * factor_u, v * factor_v), and false in finite (N) where some number of that
+// is not; the others stay.
 template <typename T>
 __global__ void finish_flow(const T* __restrict__ flow, float2* __restrict__ result,
-                            typename Sum<T>::type factor_u, typename Sum<T>::type factor_v,
+                            bool* __restrict__ finite, typename Sum<T>::type factor_u, typename Sum<T>::type factor_v,
                             typename Sum<T>::type scale_y, typename Sum<T>::type scale_x,
                             long long image_stride, long long component_stride,
                             long long row_stride, long long pixel_stride, int source_height,
@@ -146,6 +147,8 @@ __global__ void finish_flow(const T* __restrict__ flow, float2* __restrict__ res
             between(static_cast<S>(lower_row[left]), static_cast<S>(lower_row[right]), x);
         values[i] = between(above, below, y);
     }
-    result[place.index] = make_float2(static_cast<float>(values[0] * factor_u),
-                                      static_cast<float>(values[1] * factor_v));
+    const float u = static_cast<float>(values[0] * factor_u);
+    const float v = static_cast<float>(values[1] * factor_v);
+    result[place.index] = make_float2(u, v);
+    if (!isfinite(u) || !isfinite(v)) finite[place.image] = false;
 }

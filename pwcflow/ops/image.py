@@ -79,7 +79,13 @@ def prepare_images(
     return out
 
 
-def finish_flow(flow: Tensor, height: int, width: int, out: Tensor | None = None) -> Tensor:
+def finish_flow(
+    flow: Tensor,
+    height: int,
+    width: int,
+    out: Tensor | None = None,
+    finite: Tensor | None = None,
+) -> Tensor:
     """Return the network's flow at the size of the image and in its pixels.
 
     The network saw the image stretched to 4 h x 4 w, each axis by its own factor: its flow shrinks
@@ -92,6 +98,8 @@ def finish_flow(flow: Tensor, height: int, width: int, out: Tensor | None = None
         width: likewise.
         out: what to write into and return; None to make one. (N, height, width, 2), contiguous,
             float32, on the device of `flow`.
+        finite: what to write into whether all numbers of an image's result are finite; None not to
+            tell. (N,), contiguous, bool, on the device of `flow`.
 
     Returns:
         (N, height, width, 2), contiguous, float32: u, v in pixels of the image. Bilinear with
@@ -107,21 +115,30 @@ def finish_flow(flow: Tensor, height: int, width: int, out: Tensor | None = None
     shape = (flow.shape[0], height, width, 2)
     if out is None:
         out = flow.new_empty(shape, dtype=torch.float32)
+    if finite is None:
+        finite = flow.new_empty(shape[:1], dtype=torch.bool)
     check_out(out, shape, torch.float32, flow.device)
-    if not out.is_contiguous():
-        raise ValueError(f"out must be contiguous, but its strides are {out.stride()}")
-    _finish_flow(flow, out)
+    check_out(finite, shape[:1], torch.bool, flow.device, name="finite")
+    for name, tensor in (("out", out), ("finite", finite)):
+        if not tensor.is_contiguous():
+            raise ValueError(f"{name} must be contiguous, but its strides are {tensor.stride()}")
+    _finish_flow(flow, out, finite)
     return out
 
 
 def check_out(
-    out: Tensor, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
+    out: Tensor,
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    device: torch.device,
+    *,
+    name: str = "out",
 ) -> None:
     """Raise `ValueError` unless a result of such a kind can be written into `out`."""
     if out.shape != shape or out.dtype != dtype or out.device != device:
         raise ValueError(
-            f"out must be {shape}, {dtype} on {device}, but it is {tuple(out.shape)}, {out.dtype} "
-            f"on {out.device}"
+            f"{name} must be {shape}, {dtype} on {device}, but it is {tuple(out.shape)}, "
+            f"{out.dtype} on {out.device}"
         )
 
 
@@ -141,7 +158,7 @@ def _plain_images(pixels: Tensor, out: Tensor) -> None:
     out[:, 6:].zero_()
 
 
-def _plain_flow(flow: Tensor, out: Tensor) -> None:
+def _plain_flow(flow: Tensor, out: Tensor, finite: Tensor) -> None:
     """Compute the operator's result in plain PyTorch."""
     _, height, width, _ = out.shape
     factor_u, factor_v = _factors(flow, height, width)
@@ -149,6 +166,7 @@ def _plain_flow(flow: Tensor, out: Tensor) -> None:
     flow = F.interpolate(flow, (height, width), mode="bilinear", align_corners=False)
     out[..., 0].copy_(flow[:, 0] * factor_u)
     out[..., 1].copy_(flow[:, 1] * factor_v)
+    torch.all(out.isfinite().flatten(1), dim=1, out=finite)
 
 
 def _factors(flow: Tensor, height: int, width: int) -> tuple[float, float]:
@@ -158,7 +176,9 @@ def _factors(flow: Tensor, height: int, width: int) -> tuple[float, float]:
 
 
 torch.library.define("pwcflow::prepare_images", "(Tensor pixels, Tensor(a!) out) -> ()")
-torch.library.define("pwcflow::finish_flow", "(Tensor flow, Tensor(a!) out) -> ()")
+torch.library.define(
+    "pwcflow::finish_flow", "(Tensor flow, Tensor(a!) out, Tensor(b!) finite) -> ()"
+)
 torch.library.impl("pwcflow::prepare_images", "cpu")(_plain_images)
 torch.library.impl("pwcflow::finish_flow", "cpu")(_plain_flow)
 
@@ -190,15 +210,16 @@ def _images_on_gpu(pixels: Tensor, out: Tensor) -> None:
 
 
 @torch.library.impl("pwcflow::finish_flow", "cuda")
-def _flow_on_gpu(flow: Tensor, out: Tensor) -> None:
+def _flow_on_gpu(flow: Tensor, out: Tensor, finite: Tensor) -> None:
     if not out.numel():
         return
     n, _, source_height, source_width = flow.shape
     _, height, width, _ = out.shape
     kernel = _kernel("finish_flow", flow.dtype, out, FLOW_BYTES, height * width)
     if kernel is None:
-        _plain_flow(flow, out)
+        _plain_flow(flow, out, finite)
         return
+    finite.fill_(True)
     real = np.float64 if flow.dtype == torch.float64 else np.float32
     scales = source_height / height, source_width / width
     launch(
@@ -208,6 +229,7 @@ def _flow_on_gpu(flow: Tensor, out: Tensor) -> None:
         (
             flow,
             out,
+            finite,
             *(real(value) for value in (*_factors(flow, height, width), *scales)),
             *(np.int64(stride) for stride in flow.stride()),
             *int32(source_height, source_width, height, width),
@@ -219,8 +241,8 @@ def _fake_images(pixels: Tensor, out: Tensor) -> None:
     """Write nothing: only `out` changes, and not its shape."""
 
 
-def _fake_flow(flow: Tensor, out: Tensor) -> None:
-    """Write nothing: only `out` changes, and not its shape."""
+def _fake_flow(flow: Tensor, out: Tensor, finite: Tensor) -> None:
+    """Write nothing: only `out` and `finite` change, and not their shapes."""
 
 
 torch.library.register_fake("pwcflow::prepare_images", _fake_images)

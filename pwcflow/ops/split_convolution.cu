@@ -8,30 +8,33 @@ constexpr int CHANNELS = 8, INPUTS = 3, OUTPUTS = 16, SIDE = 3;
 constexpr int AT_ONCE = 2;                       // neighbouring pixels of a result that a thread owns
 constexpr int COLUMNS = 2 * (AT_ONCE - 1) + SIDE;  // of the image that they see, at stride 2
 constexpr int PARTS = 2 * OUTPUTS;
+constexpr int THREADS = 128, BLOCKS = 7;  // of a block, and on a multiprocessor: a pair of 1024 x 448 needs them once
 
 // images (N, 8, h, w), channels-last, the first three channels plus the next three -> out (N, 32, h / 2, w / 2),
 // channels-last: leaky_relu of a convolution with weight (16, 3, 3, 3), stride 2 and padding 1, plus bias (16).
 // Channels 0 to 15 have it rounded, 16 to 31 what that leaves over. `height` and `width` are those of `out`; the
-// slope is at most 1. One thread for two neighbouring pixels, of which there are `pairs`.
+// slope is at most 1. One thread for two neighbouring pixels; no block has those of two images.
 template <typename T>
-__global__ void split_convolution(const T* __restrict__ images, const float* __restrict__ weight,
-                                  const float* __restrict__ bias, T* __restrict__ out,
-                                  Strides of_images, Strides of_out, int height, int width,
-                                  float slope, long long pairs) {
+__global__ void __launch_bounds__(THREADS, BLOCKS)
+    split_convolution(const T* __restrict__ images, const float* __restrict__ weight,
+                      const float* __restrict__ bias, T* __restrict__ out, Strides of_images,
+                      Strides of_out, int height, int width, float slope) {
     // By row, column, input and output: four outputs are loaded at a time.
     constexpr int TAPS = SIDE * SIDE;
     __shared__ float4 weights[TAPS * INPUTS * OUTPUTS / 4];
-    for (int i = threadIdx.x; i < TAPS * INPUTS * OUTPUTS; i += blockDim.x) {
+    for (int i = threadIdx.x; i < TAPS * INPUTS * OUTPUTS; i += THREADS) {
         const int k = i % OUTPUTS, c = i / OUTPUTS % INPUTS, tap = i / OUTPUTS / INPUTS;
         reinterpret_cast<float*>(weights)[i] = weight[(k * INPUTS + c) * TAPS + tap];
     }
     __syncthreads();
-    const long long index = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (index >= pairs) return;
-    const int across = (width + AT_ONCE - 1) / AT_ONCE;
-    const int x0 = static_cast<int>(index % across) * AT_ONCE;
-    const int y = static_cast<int>(index / across % height);
-    const long long n = index / across / height;
+    const unsigned across = (width + AT_ONCE - 1) / AT_ONCE;
+    const unsigned pairs = height * across;
+    const unsigned blocks = (pairs + THREADS - 1) / THREADS;
+    const unsigned pair = blockIdx.x % blocks * THREADS + threadIdx.x;
+    if (pair >= pairs) return;
+    const int y = static_cast<int>(pair / across), x0 = static_cast<int>(pair % across) * AT_ONCE;
+    images += blockIdx.x / blocks * of_images.n;
+    out += blockIdx.x / blocks * of_out.n;
     float sums[AT_ONCE][OUTPUTS];
 #pragma unroll
     for (int k = 0; k < OUTPUTS; ++k) {
@@ -47,8 +50,8 @@ __global__ void split_convolution(const T* __restrict__ images, const float* __r
             const int from_x = 2 * x0 + column - 1;
             if (from_y < 0 || from_y >= 2 * height || from_x < 0 || from_x >= 2 * width) continue;
             using Pixel = Pack<T, CHANNELS>;
-            const Pixel pixel = *reinterpret_cast<const Pixel*>(
-                images + n * of_images.n + from_y * of_images.h + from_x * of_images.w);
+            const Pixel pixel = *reinterpret_cast<const Pixel*>(images + from_y * of_images.h +
+                                                                from_x * of_images.w);
 #pragma unroll
             for (int c = 0; c < INPUTS; ++c) {
                 seen[column][c] = widen(pixel.values[c]) + widen(pixel.values[INPUTS + c]);
@@ -86,7 +89,7 @@ __global__ void split_convolution(const T* __restrict__ images, const float* __r
             packs[(OUTPUTS + k) / WIDTH].values[k % WIDTH] = narrow<T>(value - widen(rounded));
         }
         Pack<T, WIDTH>* const to = reinterpret_cast<Pack<T, WIDTH>*>(
-            out + n * of_out.n + y * of_out.h + (x0 + i) * of_out.w);
+            out + y * of_out.h + (x0 + i) * of_out.w);
 #pragma unroll
         for (int pack = 0; pack < PARTS / WIDTH; ++pack) to[pack] = packs[pack];
     }

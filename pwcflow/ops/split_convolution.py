@@ -1,6 +1,5 @@
 """The operator `pwcflow::split_convolution`: the network's first convolution, in two parts."""
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -11,8 +10,11 @@ from pwcflow.ops.kernels import kernels_of_dtype
 from pwcflow.ops.layout import fits_packs
 
 THREADS = 128
+"""Of a block, as in split_convolution.cu."""
 AT_ONCE = 2
-"""Neighbouring pixels that a thread of split_convolution.cu owns."""
+"""Neighbouring pixels that a thread owns, likewise."""
+MOST_PAIRS = 2**31 - 1
+"""Of these in one image, likewise."""
 IMAGE_CHANNELS = 8
 """Blue, green, red, what rounding left over of them, and a gap."""
 INPUTS, OUTPUTS = 3, 16
@@ -97,25 +99,24 @@ torch.library.impl("pwcflow::split_convolution", "cpu")(_plain)
 
 @torch.library.impl("pwcflow::split_convolution", "cuda")
 def _on_gpu(images: Tensor, weight: Tensor, bias: Tensor, slope: float, out: Tensor) -> None:
+    n, _, h, w = out.shape
+    pairs = h * ceil_div(w, AT_ONCE)
     symbol = ("split_convolution",)
     kernels = kernels_of_dtype("split_convolution.cu", symbol, out.dtype, out.device)
-    if kernels is None:
+    if kernels is None or pairs > MOST_PAIRS:
         _plain(images, weight, bias, slope, out)
         return
-    n, _, h, w = out.shape
-    pairs = n * h * ceil_div(w, AT_ONCE)
-    if not pairs:
+    if not out.numel():
         return
     launch(
         kernels["split_convolution"],
-        ceil_div(pairs, THREADS),
+        n * ceil_div(pairs, THREADS),
         (THREADS, 1, 1),
         (
             *(images, weight.contiguous(), bias.contiguous(), out),
             *(strides(images), strides(out)),
             *int32(h, w),
             sum_scalar(slope, out),
-            np.int64(pairs),
         ),
     )
 

@@ -106,7 +106,7 @@ def test_pairs_alone_equal_pairs_in_a_batch_on_the_gpu(bootstrap, evaluation_pai
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(("precision", "bound"), [("fp16", 0.02), ("bf16", 0.2)])
+@pytest.mark.parametrize(("precision", "bound"), [("fp16", 0.02), ("bf16", 0.1)])
 def test_half_precision_stays_near_float32(precision, bound, evaluation_pairs):
     exact, half = FlowEstimator(device="cuda"), FlowEstimator(device="cuda", precision=precision)
     found = {
@@ -116,6 +116,4 @@ def test_half_precision_stays_near_float32(precision, bound, evaluation_pairs):
         for pair in evaluation_pairs
     }
     print(precision, found)
-    stable = [difference for name, difference in found.items() if name not in UNSTABLE]
-    assert np.mean(stable) <= bound
-    assert np.mean(list(found.values())) <= 1.5 * bound  # one pair makes most of it
+    assert np.mean(list(found.values())) <= bound

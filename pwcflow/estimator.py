@@ -141,7 +141,7 @@ class FlowEstimator:
     ) -> Generator[npt.NDArray[np.float32], None, None]:
         """Yield the flow between each two consecutive frames; each frame is encoded once.
 
-        On a GPU, from the UNRECORDED-th frame on, several are worked on at a time: up to 48 are
+        On a GPU, from the UNRECORDED-th frame on, several are worked on at a time: up to 32 are
         taken from `frames` ahead of the flows that are given.
 
         Args:

@@ -1,10 +1,10 @@
 """Flow on a GPU from numpy images to numpy flow: transfers, and a few captured graphs."""
 
 import threading
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
+from itertools import chain, cycle
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,6 @@ BATCH_PIXELS = 4_000_000
 """Of the frames of a video, as the network sees them, at a time: enough to keep a GPU busy."""
 MOST_FRAMES = 16
 """However small they are."""
-BATCHES_AHEAD = 2
-"""Queued while the flows of the one before are taken: the GPU goes on when the host is late."""
 _LAUNCHING = threading.Lock()
 """Held while a graph is recorded, and while anything is queued beside that: PyTorch hands out its
 streams in turn, so one that is being recorded may be somebody else's too."""
@@ -77,7 +75,7 @@ class GpuFlow:
     ) -> Generator[tuple[Flow, bool], None, None]:
         """Yield the flow between each two consecutive frames, and whether it is finite.
 
-        Frames go through the network in batches: while it computes some, the next is read and
+        Frames go through the network in batches: while it computes one, the next is read and
         uploaded and the flows of the one before are downloaded. An error of `frames` comes up
         after the flows of what came before it.
 
@@ -109,25 +107,22 @@ class GpuFlow:
         with self._lent(batch) as graph:
             with _LAUNCHING:
                 stream = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
-                free = deque(
-                    _Transfer(graph, self._device, stream) for _ in range(BATCHES_AHEAD + 1)
-                )
-            queued: deque[_Transfer] = deque()
-            skipped = 1  # the first frame has none before it
+                turns = cycle([_Transfer(graph, self._device, stream) for _ in range(2)])
+            before: _Transfer | None = None
             for some, failure in _batches(chain([first], frames), count):
-                queued.append(free.popleft())
-                queued[-1].queue(graph, some, skipped)
-                skipped = 0
-                while len(queued) > (0 if failure else BATCHES_AHEAD):
-                    yield from queued[0].results()
-                    free.append(queued.popleft())
+                transfer = next(turns)
+                transfer.queue(graph, some, skipped=int(before is None))
+                if before:
+                    yield from before.results()
+                before = transfer
                 if failure:
+                    yield from before.results()
                     try:
                         raise failure
                     finally:
                         del failure  # it knows this frame, which would keep the transfers
-            while queued:
-                yield from queued.popleft().results()
+            if before:
+                yield from before.results()
 
     @contextmanager
     def _lent(self, batch: Batch) -> Iterator[CapturedFlow]:
@@ -157,7 +152,7 @@ def at_work(device: torch.device) -> Iterator[None]:
 
 
 class _Transfer:
-    """Takes a batch of frames to the GPU and its flows back; a few of them take turns."""
+    """Takes a batch of frames to the GPU and its flows back; two of them take turns."""
 
     def __init__(
         self, graph: CapturedFlow, device: torch.device, stream: torch.cuda.Stream

@@ -3,7 +3,7 @@
 import pytest
 
 from pwcflow import FlowEstimator
-from pwcflow.inference.gpu_flow import BATCHES_AHEAD, MOST_FRAMES
+from pwcflow.inference.gpu_flow import MOST_FRAMES
 from tests.gpu_flow.checks import HEIGHT, WIDTH
 from tests.moving_textures import one_by_one, video
 
@@ -22,7 +22,7 @@ def gpu():
 
 @pytest.fixture(scope="module")
 def frames():
-    return video((BATCHES_AHEAD + 2) * MOST_FRAMES + 4, HEIGHT, WIDTH)
+    return video(2 * MOST_FRAMES + 4, HEIGHT, WIDTH)
 
 
 @pytest.fixture(scope="module")

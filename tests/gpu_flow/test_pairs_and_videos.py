@@ -33,7 +33,7 @@ def test_a_pair_alone_equals_that_pair_in_a_batch(gpu, frames, expected):
 
 
 @pytest.mark.parametrize(
-    "count", [0, 1, 2, *(n * MOST_FRAMES + more for n in (1, 2, 3, 4) for more in (0, 1, 3))]
+    "count", [0, 1, 2, MOST_FRAMES, MOST_FRAMES + 1, 2 * MOST_FRAMES, 2 * MOST_FRAMES + 3]
 )
 def test_a_video_of_any_length_has_the_flow_of_each_pair_in_order(count, gpu, frames, expected):
     flows = list(gpu.flows(iter(frames[:count])))

@@ -23,17 +23,22 @@ from pwcflow.cudnn import exact_convolutions
 from pwcflow.device import find_device, find_precision
 from pwcflow.errors import WeightsError
 from pwcflow.gpu_color import GpuPainter
-from pwcflow.inference import ChannelsLastNetwork, ExactNetwork, InferenceNetwork
+from pwcflow.inference import (
+    ChannelsLastNetwork,
+    ExactNetwork,
+    InferenceNetwork,
+    runs_channels_last,
+)
 from pwcflow.inference.gpu_flow import GpuFlow, at_work, fetched
 from pwcflow.network import PwcNet, Pyramid, network_size, uninitialized
-from pwcflow.ops import finish_flow, has_fast_floats, prepare_images
+from pwcflow.ops import finish_flow, prepare_images
 from pwcflow.weights import load_weights
 
 UNRECORDED = 32
 """Pairs of a size that a GPU computes kernel by kernel; then it is worth recording them."""
 FUSED_FROM = 25_000_000_000
 """Pixels of all frames of a video, as the network sees them, from which on the fastest way pays. On
-an H200 with 16 processors it takes 5.2 s longer to prepare and saves 0.21 ns for each
+an H200 with 16 processors it takes 5 to 6.5 s longer to prepare and saves 0.21 to 0.25 ns for each
 (tests/benchmarks/speed.json)."""
 NETWORK_SCALES = (0.5, 4.0)
 """The smallest, at which no pixel of an image goes unseen, and the largest."""
@@ -208,8 +213,8 @@ class FlowEstimator:
             )
         with self._at_work():
             flow = self._network.decode(first.pyramid, second.pyramid)
-            finite = flow.new_empty(flow.shape[:1], dtype=torch.bool)
-            result = fetched(finish_flow(flow, first.height, first.width, finite=finite))
+            finished, finite = finish_flow(flow, first.height, first.width)
+            result = fetched(finished)
             all_finite = bool(finite.all())
         self._check_finite(all_finite)
         return result if first.batched else result[0]
@@ -248,7 +253,7 @@ def _network(
     state: Mapping[str, Tensor], dtype: torch.dtype, device: torch.device
 ) -> InferenceNetwork:
     """Return what computes flow fastest in a precision on a device."""
-    if device.type == "cuda" and (dtype != torch.float32 or has_fast_floats(device)):
+    if runs_channels_last(dtype, device):
         return ChannelsLastNetwork(state, dtype, device)
     network = uninitialized(PwcNet)
     network.load_state_dict(state)

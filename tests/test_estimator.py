@@ -22,7 +22,7 @@ def test_the_finest_flow_becomes_pixels_of_the_image_by_each_axis_own_factors():
     # 48 x 32 was seen as 64 x 64, so its flow is 16 x 16: three columns and two rows a value.
     ramp = torch.arange(16.0)
     flow = torch.stack((ramp.expand(16, 16), ramp.expand(16, 16).T))[None]
-    u, v = finish_flow(flow, 32, 48)[0].unbind(-1)
+    u, v = finish_flow(flow, 32, 48)[0][0].unbind(-1)
     # Centres of columns lie at (x + 1/2) / 3 - 1/2, at least 0 and at most 15; each is 20 x 48/64.
     columns = torch.tensor([0, *range(0, 226, 5), 225.0])
     rows = torch.tensor([0, *(2.5 + 5 * y for y in range(30)), 150.0])  # each 20 x 32/64
@@ -33,7 +33,7 @@ def test_the_finest_flow_becomes_pixels_of_the_image_by_each_axis_own_factors():
 def test_a_constant_flow_is_only_scaled():
     flow = torch.tensor([1.0, -2.0]).view(1, 2, 1, 1).expand(1, 2, 32, 32)  # of 96 x 100
     expected = torch.tensor([20 * 96 / 128, -2 * 20 * 100 / 128]).expand(1, 100, 96, 2)
-    torch.testing.assert_close(finish_flow(flow, 100, 96), expected, rtol=1e-6, atol=0)
+    torch.testing.assert_close(finish_flow(flow, 100, 96)[0], expected, rtol=1e-6, atol=0)
 
 
 def test_images_are_stretched_bilinearly_about_the_centres_of_pixels():

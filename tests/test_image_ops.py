@@ -163,7 +163,7 @@ def test_images_equal_numpy_s_in_double(channels, source, dtype, device):
 def test_a_constant_flow_is_scaled_by_each_axis_s_own_factor(device):
     # The network saw 64 x 64 pixels, the image has 48 x 32: 20 * 32 / 64 and 20 * 48 / 64.
     flow = torch.tensor([1.0, -2.0], device=device).view(1, 2, 1, 1).expand(1, 2, 16, 16)
-    found = finish_flow(flow, 48, 32)
+    found, _ = finish_flow(flow, 48, 32)
     assert found.shape == (1, 48, 32, 2)
     assert_close(found, torch.tensor([10.0, -30.0]).double().expand(1, 48, 32, 2), 1e-5)
 
@@ -171,7 +171,7 @@ def test_a_constant_flow_is_scaled_by_each_axis_s_own_factor(device):
 @pytest.mark.parametrize("device", DEVICES)
 def test_flow_of_two_pixels_by_hand(device):
     flow = torch.tensor([[[[0.0, 4.0]], [[8.0, 8.0]]]], device=device)  # of an image of 4 x 8
-    found = finish_flow(flow, 4, 4)  # u times 20 * 4 / 8, v times 20 * 4 / 4
+    found, _ = finish_flow(flow, 4, 4)  # u times 20 * 4 / 8, v times 20 * 4 / 4
     row = [[0.0, 160.0], [10.0, 160.0], [30.0, 160.0], [40.0, 160.0]]
     assert_close(found, torch.tensor(row).double().expand(1, 4, 4, 2), 1e-5)
 
@@ -181,7 +181,7 @@ def test_flow_of_two_pixels_by_hand(device):
 def test_flow_equals_numpy_s_in_double(dtype, device):
     for (h, w), (height, width) in SIZES:
         flow = random_flow((3, 2, h, w), dtype, device)
-        found = finish_flow(flow, height, width)
+        found, _ = finish_flow(flow, height, width)
         assert found.dtype == torch.float32
         assert found.is_contiguous()
         assert relative_error(found, expected_flow(flow, height, width)) < 1e-5, (h, w)
@@ -194,7 +194,8 @@ def test_it_is_told_of_each_image_whether_its_flow_is_finite(dtype, device):
     flow[1, 0, 0, 0] = float("nan")
     flow[3, 1, 15, 31] = float("inf")
     finite = torch.tensor([False, True, False, True, True], device=device)
-    found = finish_flow(flow, 61, 120, finite=finite)
+    found, told = finish_flow(flow, 61, 120, finite=finite)
+    assert told is finite
     assert finite.tolist() == [True, False, True, False, True]
     assert found.isfinite().flatten(1).all(1).tolist() == finite.tolist()
 
@@ -212,8 +213,8 @@ def _flow_views(shape, device):
 @pytest.mark.parametrize("device", DEVICES)
 def test_flow_of_any_strides_gives_what_contiguous_copies_give(device):
     for flow in _flow_views((2, 2, 6, 11), device):
-        found = finish_flow(flow, 23, 41)
-        assert relative_error(found, finish_flow(flow.contiguous(), 23, 41)) < 1e-6
+        found, _ = finish_flow(flow, 23, 41)
+        assert relative_error(found, finish_flow(flow.contiguous(), 23, 41)[0]) < 1e-6
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -228,8 +229,8 @@ def test_results_are_written_into_what_is_given(device):
     flow = random_flow((2, 2, 16, 16), device=device)
     many = torch.full((4, 5, 7, 2), 7.0, device=device)
     out = many[1:3]
-    assert finish_flow(flow, 5, 7, out) is out
-    assert torch.equal(out, finish_flow(flow, 5, 7))
+    assert finish_flow(flow, 5, 7, out)[0] is out
+    assert torch.equal(out, finish_flow(flow, 5, 7)[0])
     assert bool((many[0] == 7).all())
     assert bool((many[3] == 7).all())
 
@@ -250,7 +251,7 @@ def test_memory_that_begins_anywhere_will_do(device):
 def test_no_images_give_none(device):
     pixels = torch.zeros(0, 5, 7, 3, dtype=torch.uint8, device=device)
     assert prepare_images(pixels, 64, 64, torch.float16).shape == (0, 8, 64, 64)
-    assert finish_flow(torch.zeros(0, 2, 4, 4, device=device), 5, 7).shape == (0, 5, 7, 2)
+    assert finish_flow(torch.zeros(0, 2, 4, 4, device=device), 5, 7)[0].shape == (0, 5, 7, 2)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -333,7 +334,7 @@ def test_whole_frames_equal_plain_pytorch_s(source, dtype):
         flow = random_flow((2, 2, height // 4, width // 4), dtype, "cuda")
         expected = torch.empty(2, h, w, 2, device="cuda")
         _plain_flow(flow, expected, torch.empty(2, dtype=torch.bool, device="cuda"))
-        assert relative_error(finish_flow(flow, h, w), expected) < 1e-4
+        assert relative_error(finish_flow(flow, h, w)[0], expected) < 1e-4
 
 
 @pytest.mark.gpu
@@ -342,7 +343,7 @@ def test_every_output_element_is_written():
     del poison
     pixels = random_image((2, 36, 100, 3), torch.uint8, "cuda")
     flow = random_flow((2, 2, 16, 32), device="cuda")
-    for result in (prepare_images(pixels, 64, 128, torch.float16), finish_flow(flow, 36, 100)):
+    for result in (prepare_images(pixels, 64, 128, torch.float16), *finish_flow(flow, 36, 100)):
         assert bool(result.isfinite().all())
 
 
@@ -352,12 +353,12 @@ def test_replays_in_a_cuda_graph(dtype):
     pixels = random_image((2, 37, 101, 3), torch.uint8, "cuda")
     flow = random_flow((2, 2, 16, 32), dtype, "cuda")
     static_pixels, static_flow = torch.zeros_like(pixels), torch.zeros_like(flow)
-    expected = prepare_images(pixels, 64, 128, dtype), finish_flow(flow, 37, 101)  # also compiles
+    expected = prepare_images(pixels, 64, 128, dtype), *finish_flow(flow, 37, 101)  # also compiles
     found = tuple(torch.zeros_like(tensor) for tensor in expected)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         prepare_images(static_pixels, 64, 128, dtype, found[0])
-        finish_flow(static_flow, 37, 101, found[1])
+        finish_flow(static_flow, 37, 101, *found[1:])
     static_pixels.copy_(pixels)
     static_flow.copy_(flow)
     graph.replay()
@@ -378,7 +379,7 @@ def test_offsets_past_two_to_the_31_are_right():
     del found
     flow = torch.zeros(2, 2, 1 << 15, 1 << 14, device="cuda")  # 2^31 values
     flow[-1, :, -1, -1] = torch.tensor([1.0, 2.0])
-    finished = finish_flow(flow, 1 << 15, 1 << 14)
+    finished, _ = finish_flow(flow, 1 << 15, 1 << 14)
     assert finished[-1, -1, -1].tolist() == [5.0, 10.0]
     assert int(finished.count_nonzero()) == 2
 

@@ -82,6 +82,17 @@ def test_flow_is_the_plain_network_s(height, width, network, plain):
         assert largest(flow - expected) <= 1e-5 * largest(expected)
 
 
+def test_half_precision_follows_what_is_faint_and_bright(state, plain):
+    # 21 gray levels about 235. Without what rounding leaves over of the first layer the flow would
+    # be off by 0.008 px on average, without that of the images by 0.0015 px.
+    pair = [np.rint(225 + 0.08 * image.astype(float)) for image in moved_pair(64, 128, 3, 1)]
+    pair = [image.astype(np.uint8) for image in pair]
+    expected = flow_of(plain, *map(seen, pair))
+    half = ChannelsLastNetwork(state, torch.float16, torch.device("cpu"))
+    found = flow_of(half, *(seen(image, dtype=torch.float16) for image in pair))
+    assert (found - expected).abs().mean() <= 0.001
+
+
 def test_a_batch_has_the_plain_network_s_flow_and_that_of_each_pair_alone(network, plain):
     pairs = moved_pair(64, 128, 3, 1), moved_pair(64, 128, -4, 2, seed=1)
     first, second = (seen(*images) for images in zip(*pairs, strict=True))
@@ -189,7 +200,7 @@ def test_bf16_stays_near_float32_on_the_cpu(state, plain):
     network = ChannelsLastNetwork(state, torch.bfloat16, torch.device("cpu"))
     flow = flow_of(network, *(seen(image, dtype=torch.bfloat16) for image in pair))
     assert flow.dtype == torch.float32
-    assert 0 < float((flow - expected).abs().mean()) <= GPU_BOUNDS[torch.bfloat16]
+    assert 0 < float((flow - expected).abs().mean()) <= 0.02
 
 
 @pytest.mark.gpu

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from pwcflow.bench.timing import Call, Times, time_launches
+from pwcflow.inference import runs_channels_last
 from pwcflow.network import PYRAMID_CHANNELS
 from pwcflow.ops import COST_VOLUME_CHANNELS, cost_volume, reference
 from pwcflow.ops.reference import MAX_DISPLACEMENT
@@ -38,8 +39,8 @@ def measure_volume(
 ) -> VolumeCost:
     """Return the times of one level for a pair of images of a size, on random features.
 
-    `time_launches` says how. The gradients are those of both features. Ours takes channels-last
-    features, as the network has them; the others take contiguous ones.
+    `time_launches` says how. The gradients are those of both features. Ours takes features as
+    the network has them there, channels-last or contiguous; the others take contiguous ones.
 
     Args:
         level: of the pyramid.
@@ -55,8 +56,10 @@ def measure_volume(
         torch.randn((1, count, h, w), generator=generator).to(device, dtype)
         for count in (channels, channels, COST_VOLUME_CHANNELS)
     )
+    channels_last = runs_channels_last(dtype, device)
+    layout = torch.channels_last if channels_last else torch.contiguous_format
     our_first, our_second, our_grad = (
-        it.contiguous(memory_format=torch.channels_last) for it in (first, second, grad)
+        it.contiguous(memory_format=layout) for it in (first, second, grad)
     )
     backward = torch.ops.pwcflow.cost_volume_backward
 

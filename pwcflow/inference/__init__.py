@@ -5,8 +5,8 @@ An `InferenceNetwork` computes flow from tensors: `ChannelsLastNetwork` or `Exac
 images there and their flow back.
 """
 
-from pwcflow.inference.channels_last import ChannelsLastNetwork
+from pwcflow.inference.channels_last import ChannelsLastNetwork, runs_channels_last
 from pwcflow.inference.exact import ExactNetwork
 from pwcflow.inference.interface import InferenceNetwork
 
-__all__ = ["ChannelsLastNetwork", "ExactNetwork", "InferenceNetwork"]
+__all__ = ["ChannelsLastNetwork", "ExactNetwork", "InferenceNetwork", "runs_channels_last"]

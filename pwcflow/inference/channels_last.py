@@ -10,9 +10,10 @@ dense block comes to be one channels-last tensor:
 Convolutions of float32, and fused ones of half precision, write where their result belongs in it,
 and read from the channels behind that. cuDNN's ready ones of half precision would copy both ways;
 there each result is put in front of what was read, in a new tensor, in the one pass that adds the
-bias. Of half precision images come, and the first convolution's result goes on, as two parts that
-the next convolution adds up; see `split_convolution`. The convolution that finds the flow also
-finds the next level's feature; see `decoder_head`.
+bias. In half precision an image, and what the first convolution makes of it, is the sum of two
+parts; see `split_convolution`. The convolution that finds the flow also finds the next level's
+feature; see `decoder_head`.
+
 Without kernels PyTorch does the same in more steps, which serves as reference.
 """
 
@@ -25,7 +26,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pwcflow.aligned import ALIGNMENT, IMAGE_CHANNELS, AlignedPwcNet, align_state, fill_up
+from pwcflow.aligned import ALIGNMENT, AlignedPwcNet, align_state, fill_up
 from pwcflow.cudnn import Geometry
 from pwcflow.decoder_head import decoder_head
 from pwcflow.inference.convolution import convolve_and_append, convolve_into
@@ -34,7 +35,6 @@ from pwcflow.network import (
     DENSE_CHANNELS,
     LEAKY_SLOPE,
     PYRAMID_CHANNELS,
-    FeaturePyramid,
     FlowDecoder,
     Pyramid,
     uninitialized,
@@ -42,7 +42,9 @@ from pwcflow.network import (
 from pwcflow.ops import (
     ALIGNED_CHANNELS,
     FLOW_SCALE,
+    IMAGE_CHANNELS,
     PACKED_CHANNELS,
+    has_fast_floats,
     leaky_cost_volume,
     split_convolution,
     upsample_flow,
@@ -66,16 +68,8 @@ class _Convolution:
 
 
 @dataclass(frozen=True)
-class _Split:
-    """The first convolution of half precision, as `split_convolution` takes it."""
-
-    weight: Tensor
-    bias: Tensor
-
-
-@dataclass(frozen=True)
-class _Upsampling:
-    """The flow's transposed convolution between two decoders."""
+class _FloatLayer:
+    """A convolution whose kernel takes float32 weights in every precision."""
 
     weight: Tensor
     bias: Tensor
@@ -88,12 +82,20 @@ class _Decoder:
     head: _Convolution
     """To the flow and, but for the finest level, to the next level's feature, as `upsample_flow`
     takes them."""
-    upsampling: _Upsampling | None
-    """From the level before."""
+    upsampling: _FloatLayer | None
+    """The flow's transposed convolution, from the level before."""
+
+
+def runs_channels_last(dtype: torch.dtype, device: torch.device) -> bool:
+    """Return whether `ChannelsLastNetwork` is the fastest way to compute in `dtype` on a device.
+
+    Asks `has_fast_floats` of float32 on a GPU.
+    """
+    return device.type == "cuda" and (dtype != torch.float32 or has_fast_floats(device))
 
 
 class ChannelsLastNetwork:
-    """An `InferenceNetwork` for a GPU: for half precision, and float32 where that is fast."""
+    """An `InferenceNetwork` for where `runs_channels_last`."""
 
     def __init__(
         self, state: Mapping[str, Tensor], dtype: torch.dtype, device: torch.device
@@ -108,7 +110,14 @@ class ChannelsLastNetwork:
             int(name): self._convolutions(_scaled(int(name), layers))
             for name, layers in network.pyramid.levels.items()
         }
-        self._split = None if dtype == torch.float32 else self._split_first(network.pyramid)
+        self._first: _FloatLayer | None = None
+        """In half precision; it is not in `_pyramid` then."""
+        if dtype != torch.float32:
+            self._first = self._float_layer(
+                next(network.pyramid.levels["1"].children()), IMAGE_CHANNELS
+            )
+            _, second, *others = self._pyramid[1]
+            self._pyramid[1] = [_of_two_parts(second), *others]
         decoders = [network.decoders[str(level)] for level in DECODER_LEVELS]
         self._decoders = [
             self._decoder(module, finer)
@@ -131,7 +140,7 @@ class ChannelsLastNetwork:
     def encode(self, images: Tensor, into: Pyramid | None = None) -> Pyramid:
         """Return the features of images; see `InferenceNetwork.encode`."""
         pyramid: Pyramid = {}
-        x = images if self._split is None else self._in_two_parts(images, self._split)
+        x = images if self._first is None else self._first_convolution(images, self._first)
         for level, layers in self._pyramid.items():
             for layer in layers[:-1]:
                 x = self._result(x, layer, LEAKY_SLOPE)
@@ -191,10 +200,11 @@ class ChannelsLastNetwork:
             place = start
         return x
 
-    def _in_two_parts(self, images: Tensor, split: _Split) -> Tensor:
+    def _first_convolution(self, images: Tensor, layer: _FloatLayer) -> Tensor:
+        """Return the first convolution's result in two parts."""
         n, _, h, w = images.shape
-        out = self._empty(n, 2 * len(split.bias), h // 2, w // 2)
-        split_convolution(images, split.weight, split.bias, LEAKY_SLOPE, out)
+        out = self._empty(n, 2 * len(layer.bias), h // 2, w // 2)
+        split_convolution(images, layer.weight, layer.bias, LEAKY_SLOPE, out)
         return out
 
     def _result(self, x: Tensor, layer: _Convolution, slope: float) -> Tensor:
@@ -212,19 +222,6 @@ class ChannelsLastNetwork:
             shape, dtype=self.dtype, device=self._device, memory_format=torch.channels_last
         )
 
-    def _split_first(self, pyramid: FeaturePyramid) -> _Split:
-        """Take the first convolution out of the pyramid; the second one sees its two parts."""
-        _, second, *others = self._pyramid[1]
-        weight = second.weight.repeat(1, 2, 1, 1).contiguous(memory_format=torch.channels_last)
-        self._pyramid[1] = [replace(second, weight=weight), *others]
-        first = next(pyramid.levels["1"].children())
-        assert isinstance(first, nn.Conv2d)
-        assert first.bias is not None
-        return _Split(
-            first.weight[:, :IMAGE_CHANNELS].to(self._device, torch.float32).contiguous(),
-            first.bias.to(self._device, torch.float32),
-        )
-
     def _decoder(self, module: nn.Module, finer: nn.Module | None) -> _Decoder:
         """Return a decoder; `finer` is the next one, which has the feature's upsampling."""
         assert isinstance(module, FlowDecoder)
@@ -234,13 +231,16 @@ class ChannelsLastNetwork:
             module.level,
             [self._convolutions(layer)[0] for layer in module.dense],
             self._filled_up(*decoder_head(module.flow_head, feature), Geometry()),
-            None if coarsest else self._upsampling(module.upsample_flow),
+            None if coarsest else self._float_layer(module.upsample_flow),
         )
 
-    def _upsampling(self, layer: nn.ConvTranspose2d) -> _Upsampling:
+    def _float_layer(self, layer: nn.Module, inputs: int | None = None) -> _FloatLayer:
+        """Return a layer, of its input channels the first ones only if there is a number."""
+        assert isinstance(layer, nn.Conv2d | nn.ConvTranspose2d)
         assert layer.bias is not None
-        return _Upsampling(
-            *(tensor.to(self._device, torch.float32) for tensor in (layer.weight, layer.bias))
+        weight, bias = layer.weight[:, :inputs], layer.bias
+        return _FloatLayer(
+            *(tensor.to(self._device, torch.float32).contiguous() for tensor in (weight, bias))
         )
 
     def _convolutions(self, layers: nn.Module) -> list[_Convolution]:
@@ -275,6 +275,12 @@ def _scaled(level: int, layers: nn.Module) -> nn.Module:
         for parameter in (last.weight, last.bias):
             parameter.mul_(math.sqrt(filled / channels))
     return layers
+
+
+def _of_two_parts(layer: _Convolution) -> _Convolution:
+    """Return a convolution that sees two parts of each of its channels, and so their sum."""
+    weight = layer.weight.repeat(1, 2, 1, 1).contiguous(memory_format=torch.channels_last)
+    return replace(layer, weight=weight)
 
 
 def _square(sizes: Sequence[int] | str) -> int:

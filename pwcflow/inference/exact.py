@@ -2,12 +2,12 @@
 
 from torch import Tensor
 
-from pwcflow.aligned import IMAGE_CHANNELS
 from pwcflow.network import DECODER_LEVELS, PYRAMID_CHANNELS, PwcNet, Pyramid
+from pwcflow.ops import IMAGE_CHANNELS
 
 
 class ExactNetwork:
-    """`PwcNet` as an `InferenceNetwork`: for CPUs, and float32 on GPUs without `has_fast_floats`.
+    """`PwcNet` as an `InferenceNetwork`: for where `ChannelsLastNetwork` is not the fastest.
 
     Without TF32, which rounds, cuDNN is several times as fast on contiguous float32 tensors as on
     channels-last ones.

@@ -11,6 +11,8 @@ SCALAR_TYPES = {
     torch.float64: "double",
 }
 """The dtypes that the operators take, and what CUDA calls them."""
+HALVES = (torch.float16, torch.bfloat16)
+"""Those of half precision."""
 
 
 def check_dtype(tensor: Tensor) -> None:

@@ -59,7 +59,8 @@ __device__ S between(S lower, S upper, const Taps<S>& taps) {
 }
 
 // pixels (N, source_height, source_width, channels): gray, RGB or RGBA in 0..full_scale
-// -> images (N, height, width, 8): blue, green, red in 0..1, what rounding left over of each, two zeros.
+// -> images (N, height, width, 8): blue, green, red in 0..1, what rounding left over of each, two
+// zeros.
 template <typename Source, typename T>
 __device__ void prepare_images(const Source* __restrict__ pixels, T* __restrict__ images,
                                float full_scale, float scale_y, float scale_x, int channels,
@@ -120,15 +121,16 @@ __global__ void prepare_images_float32(const float* __restrict__ pixels, T* __re
 }
 
 // flow (N, 2, source_height, source_width), the strides of whose axes are given in elements
-// -> result (N, height, width, 2) = (u * factor_u, v * factor_v), and false in finite (N) where some number of that
-// is not; the others stay.
+// -> result (N, height, width, 2) = (u * factor_u, v * factor_v), and false in finite (N) where
+// some number of that is not; the others stay.
 template <typename T>
 __global__ void finish_flow(const T* __restrict__ flow, float2* __restrict__ result,
-                            bool* __restrict__ finite, typename Sum<T>::type factor_u, typename Sum<T>::type factor_v,
-                            typename Sum<T>::type scale_y, typename Sum<T>::type scale_x,
-                            long long image_stride, long long component_stride,
-                            long long row_stride, long long pixel_stride, int source_height,
-                            int source_width, int height, int width) {
+                            bool* __restrict__ finite, typename Sum<T>::type factor_u,
+                            typename Sum<T>::type factor_v, typename Sum<T>::type scale_y,
+                            typename Sum<T>::type scale_x, long long image_stride,
+                            long long component_stride, long long row_stride,
+                            long long pixel_stride, int source_height, int source_width,
+                            int height, int width) {
     using S = typename Sum<T>::type;
     const Place place(height, width);
     if (place.idle) return;

@@ -16,6 +16,8 @@ from pwcflow.ops.kernels import kernels_of_dtype
 
 THREADS = 256
 """Of a block, as in image.cu."""
+IMAGE_CHANNELS = 3
+"""Blue, green, red."""
 NETWORK_CHANNELS = 8
 """Blue, green, red, what rounding left over of them, and zeros, as in image.cu."""
 FLOW_SCALE = 20.0
@@ -49,7 +51,7 @@ def prepare_images(
         (N, 8, height, width), channels-last: blue, green, red, what rounding to `dtype` left over
         of each, rounded likewise, and two channels of zeros. Bilinear with `align_corners=False`,
         as `F.interpolate`: pixel centres are at halves. An axis that keeps its size is not
-        filtered. Computed in float32 and rounded once.
+        filtered. Computed in float32.
 
     Raises:
         ValueError: shapes, dtypes, layouts or devices are not what is described above.
@@ -85,7 +87,7 @@ def finish_flow(
     width: int,
     out: Tensor | None = None,
     finite: Tensor | None = None,
-) -> Tensor:
+) -> tuple[Tensor, Tensor]:
     """Return the network's flow at the size of the image and in its pixels.
 
     The network saw the image stretched to 4 h x 4 w, each axis by its own factor: its flow shrinks
@@ -98,12 +100,12 @@ def finish_flow(
         width: likewise.
         out: what to write into and return; None to make one. (N, height, width, 2), contiguous,
             float32, on the device of `flow`.
-        finite: what to write into whether all numbers of an image's result are finite; None not to
-            tell. (N,), contiguous, bool, on the device of `flow`.
+        finite: likewise for what is told of it. (N,), contiguous, bool, on the device of `flow`.
 
     Returns:
-        (N, height, width, 2), contiguous, float32: u, v in pixels of the image. Bilinear with
-        `align_corners=False`, as `F.interpolate`; in float32 (float64 for float64).
+        The flow, (N, height, width, 2), contiguous, float32: u, v in pixels of the image. Bilinear
+        with `align_corners=False`, as `F.interpolate`; in float32 (float64 for float64). And of
+        each image whether all numbers of its flow are finite, (N,) bool.
 
     Raises:
         ValueError: shapes, dtypes, layouts or devices are not what is described above.
@@ -123,7 +125,7 @@ def finish_flow(
         if not tensor.is_contiguous():
             raise ValueError(f"{name} must be contiguous, but its strides are {tensor.stride()}")
     _finish_flow(flow, out, finite)
-    return out
+    return out, finite
 
 
 def check_out(
@@ -150,12 +152,15 @@ def _check_size(height: int, width: int) -> None:
 def _plain_images(pixels: Tensor, out: Tensor) -> None:
     """Compute the operator's result in plain PyTorch."""
     images = pixels.permute(0, 3, 1, 2).to(torch.float32) / FULL_SCALES[pixels.dtype]
-    images = images.expand(-1, 3, -1, -1) if images.shape[1] == 1 else images[:, :3].flip(1)
+    if images.shape[1] == 1:
+        images = images.expand(-1, IMAGE_CHANNELS, -1, -1)
+    images = images[:, :IMAGE_CHANNELS].flip(1)
     if images.shape[2:] != out.shape[2:]:
         images = F.interpolate(images, out.shape[2:], mode="bilinear", align_corners=False)
-    out[:, :3].copy_(images)
-    out[:, 3:6].copy_(images - out[:, :3])
-    out[:, 6:].zero_()
+    rounded, left_over, zeros = out.tensor_split((IMAGE_CHANNELS, 2 * IMAGE_CHANNELS), dim=1)
+    rounded.copy_(images)
+    left_over.copy_(images - rounded)
+    zeros.zero_()
 
 
 def _plain_flow(flow: Tensor, out: Tensor, finite: Tensor) -> None:

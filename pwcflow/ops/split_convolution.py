@@ -5,21 +5,19 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pwcflow.cuda_kernels import ceil_div, int32, launch, strides
-from pwcflow.ops.dtypes import sum_scalar
+from pwcflow.ops.dtypes import HALVES, sum_scalar
+from pwcflow.ops.image import IMAGE_CHANNELS, NETWORK_CHANNELS
 from pwcflow.ops.kernels import kernels_of_dtype
 from pwcflow.ops.layout import fits_packs
 
 THREADS = 128
 """Of a block, as in split_convolution.cu."""
 AT_ONCE = 2
-"""Neighbouring pixels that a thread owns, likewise."""
-MOST_PAIRS = 2**31 - 1
-"""Of these in one image, likewise."""
-IMAGE_CHANNELS = 8
-"""Blue, green, red, what rounding left over of them, and a gap."""
-INPUTS, OUTPUTS = 3, 16
+"""Neighbouring pixels of a result that a thread owns, likewise."""
+MOST_THREADS = 2**31 - 1
+"""Of one image, in the kernel."""
+OUTPUTS = 16
 WINDOW = (3, 3)
-HALVES = (torch.float16, torch.bfloat16)
 
 
 def split_convolution(
@@ -47,14 +45,14 @@ def split_convolution(
     Source: the sum of two numbers for one of more digits, Dekker, "A floating-point technique for
     extending the available precision", Numerische Mathematik 1971.
     """
-    n, _, h, w = images.shape
-    expected = (n, 2 * OUTPUTS, h // 2, w // 2)
-    if images.shape[1] != IMAGE_CHANNELS or h % 2 or w % 2 or out.shape != expected:
+    fits = images.ndim == 4 and images.shape[1] == NETWORK_CHANNELS
+    n, _, h, w = images.shape if fits else (0, 0, 0, 0)
+    if not fits or h % 2 or w % 2 or out.shape != (n, 2 * OUTPUTS, h // 2, w // 2):
         raise ValueError(
             "images and out must be (N, 8, 2H, 2W) and (N, 32, H, W), but they are "
             f"{tuple(images.shape)} and {tuple(out.shape)}"
         )
-    shapes = (("weight", weight, (OUTPUTS, INPUTS, *WINDOW)), ("bias", bias, (OUTPUTS,)))
+    shapes = (("weight", weight, (OUTPUTS, IMAGE_CHANNELS, *WINDOW)), ("bias", bias, (OUTPUTS,)))
     for name, tensor, shape in shapes:
         if tensor.shape != shape or tensor.dtype != torch.float32:
             raise ValueError(
@@ -88,7 +86,8 @@ torch.library.define(
 
 
 def _plain(images: Tensor, weight: Tensor, bias: Tensor, slope: float, out: Tensor) -> None:
-    seen = images[:, :INPUTS].float() + images[:, INPUTS : 2 * INPUTS].float()
+    rounded, left_over, _ = images.tensor_split((IMAGE_CHANNELS, 2 * IMAGE_CHANNELS), dim=1)
+    seen = rounded.float() + left_over.float()
     result = F.leaky_relu(F.conv2d(seen, weight, bias, stride=2, padding=1), slope)
     out[:, :OUTPUTS] = result
     out[:, OUTPUTS:] = result - out[:, :OUTPUTS]
@@ -99,18 +98,18 @@ torch.library.impl("pwcflow::split_convolution", "cpu")(_plain)
 
 @torch.library.impl("pwcflow::split_convolution", "cuda")
 def _on_gpu(images: Tensor, weight: Tensor, bias: Tensor, slope: float, out: Tensor) -> None:
+    if not out.numel():
+        return
     n, _, h, w = out.shape
-    pairs = h * ceil_div(w, AT_ONCE)
+    threads = h * ceil_div(w, AT_ONCE)
     symbol = ("split_convolution",)
     kernels = kernels_of_dtype("split_convolution.cu", symbol, out.dtype, out.device)
-    if kernels is None or pairs > MOST_PAIRS:
+    if kernels is None or threads > MOST_THREADS:
         _plain(images, weight, bias, slope, out)
-        return
-    if not out.numel():
         return
     launch(
         kernels["split_convolution"],
-        n * ceil_div(pairs, THREADS),
+        n * ceil_div(threads, THREADS),
         (THREADS, 1, 1),
         (
             *(images, weight.contiguous(), bias.contiguous(), out),

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pwcflow.aligned import IMAGE_CHANNELS, IMAGE_GAP
+from pwcflow.aligned import IMAGE_GAP
 from pwcflow.datasets import PairFiles
+from pwcflow.ops import IMAGE_CHANNELS
 from pwcflow.training.augment import AugmentSettings, augment
 from pwcflow.training.render import Batch
 from pwcflow.training.samples import read_sample

@@ -9,11 +9,12 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from pwcflow.aligned import IMAGE_CHANNELS, IMAGE_GAP, AlignedPwcNet
+from pwcflow.aligned import IMAGE_GAP, AlignedPwcNet
 from pwcflow.counted import counted
 from pwcflow.device import find_device
 from pwcflow.errors import OutputError, PwcFlowError
 from pwcflow.network import uninitialized
+from pwcflow.ops import IMAGE_CHANNELS
 from pwcflow.outputs import make_folder
 from pwcflow.training.checkpoint import Checkpoint, export_weights, save_checkpoint
 from pwcflow.training.flat import flatten

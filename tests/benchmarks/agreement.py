@@ -60,7 +60,7 @@ def network_errors(weights: str) -> dict[str, object]:
     }
     errors = defaultdict(lambda: defaultdict(list))
     largest, mean = defaultdict(float), defaultdict(list)
-    from_floats = defaultdict(dict)
+    from_fp32 = defaultdict(dict)
     for pair in map(read_true_pair, find_pairs("manifest", SHARED / "eval" / "MANIFEST.csv")):
         flows = {name: estimate(pair.first, pair.second) for name, estimate in estimators.items()}
         for name, flow in flows.items():
@@ -72,7 +72,7 @@ def network_errors(weights: str) -> dict[str, object]:
             mean[name].append(float(difference.mean()))
             if name != "fp32":
                 difference = np.abs(flow - flows["fp32"])
-                from_floats[name][f"{pair.dataset}/{pair.name}"] = float(difference.mean())
+                from_fp32[name][f"{pair.dataset}/{pair.name}"] = float(difference.mean())
     return {
         "end_point_error_px": {
             name: {dataset: round(float(np.mean(values)), 4) for dataset, values in sets.items()}
@@ -81,9 +81,9 @@ def network_errors(weights: str) -> dict[str, object]:
         "largest_difference_from_cpu_px": dict(largest),
         "mean_difference_from_cpu_px": {name: float(np.mean(v)) for name, v in mean.items()},
         "mean_difference_from_fp32_px": {
-            name: float(np.mean(list(pairs.values()))) for name, pairs in from_floats.items()
+            name: float(np.mean(list(pairs.values()))) for name, pairs in from_fp32.items()
         },
-        "mean_difference_from_fp32_px_by_pair": from_floats,
+        "mean_difference_from_fp32_px_by_pair": from_fp32,
     }
 
 

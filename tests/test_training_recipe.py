@@ -60,16 +60,19 @@ def copy_run(source, target):
 
 def test_the_stages_fill_the_time_and_the_first_begins_from_nothing():
     assert sum(stage.share for stage in DEFAULT) == pytest.approx(1)
-    assert [stage.q for stage in DEFAULT] == [None, 0.5, 0.5, 0.5, 0.5, 0.5]
-    # As E, F, H, I and L in weights/RUNS.md.
+    assert [stage.q for stage in DEFAULT] == [None, 0.5, 0.5, 0.5, 0.5, 0.5, 0.4, 0.4]
+    # As E, F, H, I, L, M with N, and O in weights/RUNS.md.
     assert [(s.height, s.width, s.typical_motion, s.peak_lr) for s in DEFAULT[1:]] == [
         (384, 512, 13, 6e-4),
         (384, 640, 15, 6e-4),
         (448, 768, 16, 5e-4),
         (448, 1024, 20, 2e-4),
         (448, 896, 19, 3e-4),
+        (448, 896, 19, 1.5e-4),
+        (448, 896, 19, 1.5e-4),
     ]
-    assert {number: s.keep for number, s in enumerate(DEFAULT, 1) if s.keep} == {3: 0.2, 6: 0.58}
+    kept = {number: stage.keep for number, stage in enumerate(DEFAULT, 1) if stage.keep}
+    assert kept == {3: 0.2, 6: 0.58, 8: 0.4}
     assert RECIPES == {"default": DEFAULT}
 
 

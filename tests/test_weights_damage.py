@@ -70,7 +70,7 @@ def test_damaged_weights_of_the_package_are_refused(pair, shipped):
     found = sha256(shipped.read_bytes()).hexdigest()
     message = (
         f"error: {shipped} is not the file of weights 'default': its SHA-256 begins with "
-        f"{found[:8]}, not 965ed070, so it is damaged or another file; reinstall pwcflow\n"
+        f"{found[:8]}, not d7f4dc3a, so it is damaged or another file; reinstall pwcflow\n"
     )
     assert run(shipped, "estimate", *pair, "-o", "out.npz") == message
     assert run(shipped, "train", "-o", "run", "--init", "default", *TRAINING) == message

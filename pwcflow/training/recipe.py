@@ -51,12 +51,14 @@ class Stage:
 
 
 DEFAULT = (
-    Stage(share=0.2, height=384, width=512, typical_motion=13, peak_lr=6e-4),
-    Stage(share=0.16, height=384, width=512, typical_motion=13, peak_lr=6e-4, q=0.5),
-    Stage(share=0.16, height=384, width=640, typical_motion=15, peak_lr=6e-4, q=0.5, keep=0.2),
-    Stage(share=0.18, height=448, width=768, typical_motion=16, peak_lr=5e-4, q=0.5),
+    Stage(share=0.16, height=384, width=512, typical_motion=13, peak_lr=6e-4),
+    Stage(share=0.12, height=384, width=512, typical_motion=13, peak_lr=6e-4, q=0.5),
+    Stage(share=0.12, height=384, width=640, typical_motion=15, peak_lr=6e-4, q=0.5, keep=0.2),
+    Stage(share=0.14, height=448, width=768, typical_motion=16, peak_lr=5e-4, q=0.5),
     Stage(share=0.02, height=448, width=1024, typical_motion=20, peak_lr=2e-4, q=0.5),
-    Stage(share=0.28, height=448, width=896, typical_motion=19, peak_lr=3e-4, q=0.5, keep=0.58),
+    Stage(share=0.22, height=448, width=896, typical_motion=19, peak_lr=3e-4, q=0.5, keep=0.58),
+    Stage(share=0.14, height=448, width=896, typical_motion=19, peak_lr=1.5e-4, q=0.4),
+    Stage(share=0.08, height=448, width=896, typical_motion=19, peak_lr=1.5e-4, q=0.4, keep=0.4),
 )
 """The first legs of the shipped weights had no robust loss either; see weights/RUNS.md."""
 

@@ -32,7 +32,7 @@ _ALL = (
         file_name="default.safetensors",
         trained_on="synthetic pairs rendered from freely licensed photographs",
         licence="MIT, like pwcflow: commercial use is allowed",
-        sha256="965ed0703ef733ffe40bff2cd6031da6773f30a0d35b59582ea814972df9918d",
+        sha256="d7f4dc3a3cea0d09fc49add0acacae7d77661e63197757ed6b26a0d8d7a850f4",
     ),
     # The Caffe models of the paper's authors, converted. The first is their entry
     # in the Robust Vision Challenge, which learned from Sintel's training set.

@@ -55,12 +55,15 @@ class FeaturePyramid(nn.Module):
 
     def forward(self, image: Tensor) -> Pyramid:
         """Return the features of (N, 3, H, W) BGR images in 0..1, at the levels decoded."""
+        return self.coarser(self.levels["1"](image))
+
+    def coarser(self, feature: Tensor) -> Pyramid:
+        """Return the features at the levels decoded, given that of level 1, which is not."""
         pyramid = {}
-        feature = image
-        for name, level in self.levels.items():
-            feature = level(feature)
-            if int(name) in DECODER_LEVELS:
-                pyramid[int(name)] = feature
+        for level in range(2, len(self.levels) + 1):
+            feature = self.levels[str(level)](feature)
+            if level in DECODER_LEVELS:
+                pyramid[level] = feature
         return pyramid
 
 

@@ -44,9 +44,8 @@ def moved_pair(height, width, dx, dy, seed=0):
 def network_images(model, *images):
     """Return what the network is given for each image, (1, C, H, W)."""
     seen = []
-    handle = model._network.plain.pyramid.register_forward_pre_hook(
-        lambda _, inputs: seen.append(inputs[0].clone())
-    )
+    level_1 = model._network.plain.pyramid.levels["1"]
+    handle = level_1.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].clone()))
     for image in images:
         model.encode(image)
     handle.remove()

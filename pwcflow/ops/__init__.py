@@ -10,7 +10,7 @@ float32 are a plain function; what is around those of dense blocks is in `pwcflo
 from pwcflow.ops.bias_leaky_relu import bias_leaky_relu, bias_leaky_relu_
 from pwcflow.ops.convolution import convolve_floats, has_fast_floats
 from pwcflow.ops.cost_volume import cost_volume, cost_volume_backward, leaky_cost_volume
-from pwcflow.ops.image import FLOW_SCALE, IMAGE_CHANNELS, finish_flow, prepare_images
+from pwcflow.ops.image import FLOW_SCALE, IMAGE_CHANNELS, finish_flow, joined_parts, prepare_images
 from pwcflow.ops.reference import ALIGNED_CHANNELS, COST_VOLUME_CHANNELS, MAX_DISPLACEMENT
 from pwcflow.ops.split_convolution import split_convolution
 from pwcflow.ops.upsample import FEATURE_PLACE, FLOW_PLACE, PACKED_CHANNELS, upsample_flow
@@ -32,6 +32,7 @@ __all__ = [
     "cost_volume_backward",
     "finish_flow",
     "has_fast_floats",
+    "joined_parts",
     "leaky_cost_volume",
     "prepare_images",
     "split_convolution",

@@ -81,6 +81,12 @@ def prepare_images(
     return out
 
 
+def joined_parts(images: Tensor) -> Tensor:
+    """Return (N, 3, H, W) float32 of (N, 8, H, W) of `prepare_images`: both parts added up."""
+    rounded, left_over, _ = images.tensor_split((IMAGE_CHANNELS, 2 * IMAGE_CHANNELS), dim=1)
+    return rounded.float() + left_over.float()
+
+
 def finish_flow(
     flow: Tensor,
     height: int,

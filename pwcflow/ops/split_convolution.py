@@ -6,7 +6,7 @@ from torch import Tensor
 
 from pwcflow.cuda_kernels import ceil_div, int32, launch, strides
 from pwcflow.ops.dtypes import HALVES, sum_scalar
-from pwcflow.ops.image import IMAGE_CHANNELS, NETWORK_CHANNELS
+from pwcflow.ops.image import IMAGE_CHANNELS, NETWORK_CHANNELS, joined_parts
 from pwcflow.ops.kernels import kernels_of_dtype
 from pwcflow.ops.layout import fits_packs
 
@@ -47,7 +47,7 @@ def split_convolution(
     """
     fits = images.ndim == 4 and images.shape[1] == NETWORK_CHANNELS
     n, _, h, w = images.shape if fits else (0, 0, 0, 0)
-    if not fits or h % 2 or w % 2 or out.shape != (n, 2 * OUTPUTS, h // 2, w // 2):
+    if not (fits and h and w) or h % 2 or w % 2 or out.shape != (n, 2 * OUTPUTS, h // 2, w // 2):
         raise ValueError(
             "images and out must be (N, 8, 2H, 2W) and (N, 32, H, W), but they are "
             f"{tuple(images.shape)} and {tuple(out.shape)}"
@@ -74,7 +74,7 @@ def split_convolution(
             "images and out must have neighbouring channels together and pixels at multiples of 16 "
             f"bytes, but their strides are {images.stride()} and {out.stride()}"
         )
-    if slope > 1:
+    if not slope <= 1:
         raise ValueError(f"the slope must be at most 1, but it is {slope}")
     torch.ops.pwcflow.split_convolution(images, weight, bias, slope, out)
 
@@ -86,9 +86,7 @@ torch.library.define(
 
 
 def _plain(images: Tensor, weight: Tensor, bias: Tensor, slope: float, out: Tensor) -> None:
-    rounded, left_over, _ = images.tensor_split((IMAGE_CHANNELS, 2 * IMAGE_CHANNELS), dim=1)
-    seen = rounded.float() + left_over.float()
-    result = F.leaky_relu(F.conv2d(seen, weight, bias, stride=2, padding=1), slope)
+    result = F.leaky_relu(F.conv2d(joined_parts(images), weight, bias, stride=2, padding=1), slope)
     out[:, :OUTPUTS] = result
     out[:, OUTPUTS:] = result - out[:, :OUTPUTS]
 

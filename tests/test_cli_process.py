@@ -235,3 +235,20 @@ def test_an_interruption_while_the_commands_load_is_one_line():
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert (run.returncode, run.stdout, run.stderr) == (130, "", "interrupted\n")
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
+def test_threads_sleep_while_they_wait_unless_it_is_said_otherwise(given, expected):
+    policy = "OMP_WAIT_POLICY"
+    environment = {name: value for name, value in os.environ.items() if name != policy}
+    environment |= {policy: given} if given else {}
+    program = (
+        "import os, sys; from pwcflow.cli import main; sys.argv = ['pwcflow', '--version']\n"
+        "try: main()\n"
+        "except SystemExit: print('torch' in sys.modules, os.environ['OMP_WAIT_POLICY'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.splitlines()[-1] == f"False {expected}"

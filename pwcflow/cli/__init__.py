@@ -132,6 +132,9 @@ def main() -> None:
         number = getattr(signal, name, None)
         if number and signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
             signal.signal(number, _interrupt)
+    # Read when PyTorch is imported: its threads then sleep while they wait for each other. Where
+    # other programs want the cores as well, turning round in place makes all several times slower.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         app()
     except SystemExit as ended:

@@ -178,6 +178,47 @@ def test_frame_of_another_size_in_a_folder_is_named_with_both_sizes(tmp_path):
     assert all(text in str(caught.value) for text in ("2.png", "50 x 40", f"{WIDTH} x {HEIGHT}"))
 
 
+@pytest.mark.parametrize(
+    ("last", "dtype", "held"),
+    [
+        ("3.png", np.uint16, "16-bit integers but the frames before it hold 8-bit integers"),
+        ("3.tif", np.float32, "32-bit floats but the frames before it hold 8-bit integers"),
+    ],
+)
+def test_a_frame_of_another_depth_in_a_folder_is_named_with_both_depths(
+    tmp_path, last, dtype, held
+):
+    cv2.imwrite(str(tmp_path / "1.png"), picture(1))
+    cv2.imwrite(str(tmp_path / "2.png"), picture(2))
+    cv2.imwrite(str(tmp_path / last), np.zeros((HEIGHT, WIDTH, 3), dtype))
+    seen = []
+    with open_frames(tmp_path) as source, pytest.raises(VideoError) as caught:
+        seen.extend(map(index_of, source))
+    assert seen == [1, 2]
+    assert str(caught.value) == (
+        f"{tmp_path / last} holds {held}; all frames must have one bit depth, so save them alike"
+    )
+
+
+def test_a_page_of_another_depth_is_told(tmp_path):
+    path = tmp_path / "stack.tif"
+    cv2.imwritemulti(str(path), [picture(1), picture(2).astype(np.uint16)])
+    with (
+        open_frames(path) as source,
+        pytest.raises(
+            VideoError, match=r"page 1 of .*stack\.tif holds 16-bit .* before it hold 8-bit"
+        ),
+    ):
+        list(source)
+
+
+def test_gray_colour_and_alpha_may_be_mixed_in_a_folder(tmp_path):
+    cv2.imwrite(str(tmp_path / "1.png"), picture(1)[..., 0])
+    cv2.imwrite(str(tmp_path / "2.png"), picture(2))
+    cv2.imwrite(str(tmp_path / "3.png"), cv2.cvtColor(picture(3), cv2.COLOR_BGR2BGRA))
+    assert indices(tmp_path) == [1, 2, 3]
+
+
 def test_damaged_image_in_a_folder_is_named(tmp_path):
     cv2.imwrite(str(tmp_path / "1.png"), picture(1))
     (tmp_path / "2.png").touch()

@@ -116,6 +116,15 @@ def test_a_picture_cut_short_ends_in_an_error_after_the_whole_ones(encode):
     assert seen == [0, 1]
 
 
+def test_a_picture_of_another_depth_in_a_row_is_told():
+    deep = cv2.imencode(".png", picture(2).astype(np.uint16))[1].tobytes()
+    source = stream_source(STDIN, Pipe(Trickle(png(0) + png(1) + deep)), FrameSelection())
+    seen = []
+    with pytest.raises(VideoError, match=r"frame 2 of - holds 16-bit .* before it hold 8-bit"):
+        seen.extend(map(index_of, source))
+    assert seen == [0, 1]
+
+
 def test_yuv4mpeg_has_a_rate_and_times():
     frames, source = frames_of(y4m(4))
     assert [index_of(frame) for frame in frames] == [0, 1, 2, 3]

@@ -108,6 +108,18 @@ def test_a_broken_video_does_not_stop_the_rest(here, estimator):
     assert sorted(path.name for path in Path("out").iterdir()) == ["a", "d"]
 
 
+def test_a_video_of_mixed_depths_does_not_stop_the_rest(here, estimator):
+    for name in ("a", "b"):
+        frames_folder(f"clips/{name}")
+    write_image(Path("clips/a/3.png"), np.full((20, 24, 3), 4, np.uint16))
+    outputs = VideoOutputs(folder=Path("out"))
+    summary = estimate_videos(estimator.load, find_videos(["clips"], [], []), outputs)
+    assert [result["outcome"] for result in summary["results"]] == ["failed", "done"]
+    assert "clips/a/3.png holds 16-bit integers" in summary["results"][0]["reason"]
+    flows = [f"{name}/00000{number}.flo" for name in "ab" for number in (0, 1)]
+    assert [file for file in files_below(Path("out")) if file.endswith(".flo")] == flows
+
+
 def test_a_video_that_takes_too_much_memory_does_not_stop_the_rest(here, estimator):
     class Small(FakeEstimator):
         def encode(self, image):

@@ -149,6 +149,16 @@ def test_a_frame_of_another_size_ends_the_video_there(tmp_path, estimator):
     assert means_of(tmp_path / "flows") == [(10, 20), (20, 30)]
 
 
+def test_a_frame_of_another_depth_ends_the_video_there(tmp_path, estimator):
+    source = frames_folder(tmp_path / "frames", [10, 20, 30])
+    write_image(source / "frame4.png", gray(40).astype(np.uint16))
+    with pytest.raises(
+        VideoError, match=r"frame4\.png holds 16-bit .* 8-bit .*before: 2 flows in "
+    ):
+        run(estimator, source, folder=tmp_path / "flows")
+    assert means_of(tmp_path / "flows") == [(10, 20), (20, 30)]
+
+
 def one_frame(folder):
     return video_file(folder / "clip.mp4", [50]), "has one frame only; flow needs two"
 

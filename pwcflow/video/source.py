@@ -6,6 +6,8 @@ from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from pwcflow.counted import counted
 from pwcflow.errors import VideoError
 from pwcflow.frame_selection import ALL_FRAMES, FrameSelection, reached, shown
@@ -32,8 +34,9 @@ class Frame(NamedTuple):
 class FrameSource(AbstractContextManager["FrameSource"], ABC):
     """Frames in order, (H, W, 3) RGB: uint8, or what images hold, uint16 and float32.
 
-    A context manager; iterate it once. Every frame has the size of the first. When the source
-    turns out to be damaged, all the frames before the damage come first and `VideoError` after.
+    A context manager; iterate it once. Every frame has the size and dtype of the first. When the
+    source turns out to be damaged, all the frames before the damage come first and `VideoError`
+    after.
 
     Attributes:
         path: the file, folder or pattern, `camera:0`, or `standard input`.
@@ -74,6 +77,7 @@ class FrameSource(AbstractContextManager["FrameSource"], ABC):
         self.timestamps: list[float] | None = [] if has_times else None
         self.original_size: tuple[int, int] | None = None
         self.selection = selection
+        self._dtype: np.dtype[Any] | None = None  # of the first frame
         self._closing = ExitStack()
         self._started = self._ended = False
         self._seen = 0
@@ -142,6 +146,12 @@ class FrameSource(AbstractContextManager["FrameSource"], ABC):
                 f"it are {self.original_size[0]} x {self.original_size[1]}; "
                 "all frames must have one size"
             )
+        self._dtype = self._dtype or image.dtype
+        if image.dtype != self._dtype:
+            raise VideoError(
+                f"{name} holds {_numbers(image.dtype)} but the frames before it hold "
+                f"{_numbers(self._dtype)}; all frames must have one bit depth, so save them alike"
+            )
         width, height = self.selection.target(*size)
         if (width, height) != size and width * height > MOST_PIXELS:
             raise VideoError(
@@ -170,3 +180,7 @@ class FrameSource(AbstractContextManager["FrameSource"], ABC):
         raise VideoError(
             f"--start {shown(start)} is beyond the end of {self.path}, which has {has}{last}"
         )
+
+
+def _numbers(dtype: np.dtype[Any]) -> str:
+    return f"{8 * dtype.itemsize}-bit {'floats' if dtype.kind == 'f' else 'integers'}"

@@ -300,7 +300,15 @@ def test_a_size_is_height_x_width(size):
 
 @pytest.mark.parametrize(
     "args",
-    [("--batch", 0), ("--repeats", 0), ("--precision", "fp8"), ("--output", "out"), ("a", "b")],
+    [
+        ("--batch", 0),
+        ("--batch", 65537),
+        ("--batch", 10**22),
+        ("--repeats", 0),
+        ("--precision", "fp8"),
+        ("--output", "out"),
+        ("a", "b"),
+    ],
     ids=str,
 )
 def test_other_mistakes_of_usage_exit_with_2(args):
@@ -327,6 +335,32 @@ def test_an_input_that_cannot_be_used_is_told_in_one_line(
     Path("one").mkdir()
     write_image(Path("one/0.png"), np.zeros((64, 64, 3), np.uint8))
     assert_one_error_line(invoke("--size=64x64", *args), *texts)
+
+
+@pytest.mark.parametrize("name", ["-", "camera:0", "fifo"])
+def test_what_cannot_be_read_twice_is_refused_before_it_is_read(
+    frames, tmp_path, monkeypatch, name
+):
+    monkeypatch.chdir(tmp_path)
+    if name == "fifo":
+        if not hasattr(os, "mkfifo"):
+            pytest.skip("there are no FIFOs here")
+        os.mkfifo(name)
+    images = b"".join(path.read_bytes() for path in sorted(frames.iterdir()))
+    result = CliRunner().invoke(app, ["bench", name, *SMALL], input=images)
+    what = "standard input" if name == "-" else name
+    assert (result.exit_code, result.stdout, result.stderr) == (
+        1,
+        "",
+        f"error: {what} cannot be measured: a video is read twice, and to its end; give a video "
+        "file or a folder of frames\n",
+    )
+
+
+def test_frames_of_mixed_depths_are_told_in_one_line(frames):
+    write_image(frames / "3.png", np.zeros((64, 64, 3), np.uint16))
+    result = invoke(frames, *SMALL)
+    assert_one_error_line(result, "3.png holds 16-bit integers", "hold 8-bit integers")
 
 
 def test_flows_that_do_not_fit_on_the_disk_are_not_begun(frames, tmp_path, monkeypatch):

@@ -19,7 +19,8 @@ from pwcflow.overlap import WriteBehind
 from pwcflow.pipeline import estimate_video
 from pwcflow.runs.video_outputs import VideoOutputs
 from pwcflow.runs.video_sink import FLOW_FILE_THREADS
-from pwcflow.video import open_frames
+from pwcflow.video import STDIN, open_frames
+from pwcflow.video.camera import camera_number
 
 KEPT_FRAMES = 9
 """Frames held in memory for the stages that do not read."""
@@ -84,8 +85,9 @@ def decode(path: Path) -> Decoded:
     """Read a video, or a folder of frames, to its end.
 
     Raises:
-        PwcFlowError: it cannot be read, or has fewer than two frames.
+        PwcFlowError: it cannot be read, or not twice, or has fewer than two frames.
     """
+    _check_lasting(path)
     kept: list[Image] = []
     samples: list[float] = []
     started = time.perf_counter()
@@ -99,6 +101,18 @@ def decode(path: Path) -> Decoded:
     if len(kept) < 2:
         raise VideoError(f"{path} has one frame only; flow needs two")
     return Decoded(path, len(samples), kept, Stage.of(samples))
+
+
+def _check_lasting(path: Path) -> None:
+    """Raise `VideoError` of what is not there any more once it was read, or never ends."""
+    is_camera = not path.exists() and camera_number(path) is not None
+    is_pipe = path.exists() and not (path.is_file() or path.is_dir())  # or another device
+    if path == STDIN or is_camera or is_pipe:
+        what = "standard input" if path == STDIN else path
+        raise VideoError(
+            f"{what} cannot be measured: a video is read twice, and to its end; give a video file "
+            "or a folder of frames"
+        )
 
 
 def check_room(decoded: Decoded, folder: Path | None) -> None:

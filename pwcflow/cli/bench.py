@@ -23,6 +23,8 @@ Examples:
   pwcflow bench --size 436x1024 --size 1080x1920 --batch 1 --batch 8 --json
 """
 
+_LARGEST_BATCH = 65536  # of 99999 x 99999 pixels its bytes can still be counted in 64 bits
+
 
 def bench(
     video: Annotated[
@@ -54,7 +56,12 @@ def bench(
     ] = None,
     batch: Annotated[
         list[int] | None,
-        typer.Option(min=1, metavar="N", help="Pairs in a call; repeatable.  [default: 1]"),
+        typer.Option(
+            min=1,
+            max=_LARGEST_BATCH,
+            metavar="N",
+            help="Pairs in a call; repeatable.  [default: 1]",
+        ),
     ] = None,
     repeats: Annotated[
         int | None,

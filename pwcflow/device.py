@@ -1,10 +1,14 @@
 """Turns what a user calls a device or a precision into one that exists here."""
 
+import logging
 import re
+from functools import cache
 
 import torch
 
 from pwcflow.errors import DeviceError
+
+logger = logging.getLogger(__name__)
 
 
 def find_device(name: str) -> torch.device:
@@ -44,3 +48,22 @@ def find_precision(name: str, device: torch.device) -> str:
     # Without such hardware PyTorch computes bfloat16 as float32, and converts all the time.
     in_hardware = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     return "bf16" if in_hardware else "fp32"
+
+
+def tell_if_slow(precision: str, device: torch.device) -> None:
+    """Log a warning, the first time only, of a precision that a device computes in software.
+
+    Args:
+        precision: from `find_precision`.
+        device: the device.
+    """
+    if precision == "fp16" and device.type == "cpu":
+        _say_slow()
+
+
+@cache  # one sentence, however many estimators there are
+def _say_slow() -> None:
+    logger.warning(
+        "float16 is far slower than float32 on most CPUs, which lack hardware for it; "
+        "--precision fp32 or auto is faster"
+    )

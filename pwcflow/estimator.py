@@ -20,7 +20,7 @@ from pwcflow.color import ColorCode
 from pwcflow.color.code import MIDDLEBURY
 from pwcflow.color.painting import Paint, flow_to_color
 from pwcflow.cudnn import exact_convolutions
-from pwcflow.device import find_device, find_precision
+from pwcflow.device import find_device, find_precision, tell_if_slow
 from pwcflow.errors import WeightsError
 from pwcflow.gpu_color import GpuPainter
 from pwcflow.inference import (
@@ -105,6 +105,7 @@ class FlowEstimator:
         self.precision = find_precision(precision, self.device)
         loaded = load_weights(weights, quiet=quiet)
         self.weights = loaded.provenance
+        tell_if_slow(self.precision, self.device)
         self._network = _network(loaded.state, PRECISIONS[self.precision], self.device)
         on_gpu = self.device.type == "cuda"
         self._gpu = GpuFlow(self._network, self.device, self.network_scale) if on_gpu else None

@@ -252,3 +252,22 @@ def test_threads_sleep_while_they_wait_unless_it_is_said_otherwise(given, expect
         env=environment, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stdout.splitlines()[-1] == f"False {expected}"
+
+
+@pytest.mark.usefixtures("inputs")
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (
+            [],
+            "pwcflow: float16 is far slower than float32 on most CPUs, which lack hardware for it; "
+            "--precision fp32 or auto is faster\n",
+        ),
+        (["--quiet"], ""),
+    ],
+)
+def test_that_float16_is_slow_on_a_cpu_is_one_line_unless_quiet(options, told):
+    args = ["estimate", "1.png", "2.png", "-o", "out/a.flo", "--precision=fp16", "--device=cpu"]
+    code, _, stderr = process(*args, *options)
+    assert (code, stderr) == (0, told)
+    assert read_flow(Path("out/a.flo")).shape == (SIDE, SIDE, 2)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pwcflow import FlowEstimator
-from pwcflow.device import find_precision
+from pwcflow.device import _say_slow, find_precision, tell_if_slow
 from pwcflow.errors import DeviceError
 
 from .features import DEVICES
@@ -125,3 +125,23 @@ def test_the_automatic_precision_is_one_that_the_device_has():
     assert np.array_equal(
         model(*moved_pair(64, 64, 3, 0)), estimator("cpu", here)(*moved_pair(64, 64, 3, 0))
     )
+
+
+def test_that_float16_is_slow_on_a_cpu_is_told_once(caplog):
+    _say_slow.cache_clear()
+    FlowEstimator(device="cpu")
+    FlowEstimator(device="cpu", precision="auto")
+    FlowEstimator(device="cpu", precision="bf16")
+    assert caplog.messages == []
+    for _ in range(2):
+        FlowEstimator(device="cpu", precision="fp16")
+    assert caplog.messages == [
+        "float16 is far slower than float32 on most CPUs, which lack hardware for it; "
+        "--precision fp32 or auto is faster"
+    ]
+
+
+def test_of_float16_on_a_gpu_nothing_is_told(caplog):
+    _say_slow.cache_clear()
+    tell_if_slow("fp16", torch.device("cuda"))
+    assert caplog.messages == []

@@ -146,7 +146,8 @@ class FrameSource(AbstractContextManager["FrameSource"], ABC):
                 f"it are {self.original_size[0]} x {self.original_size[1]}; "
                 "all frames must have one size"
             )
-        self._dtype = self._dtype or image.dtype
+        if self._dtype is None:
+            self._dtype = image.dtype
         if image.dtype != self._dtype:
             raise VideoError(
                 f"{name} holds {_numbers(image.dtype)} but the frames before it hold "

@@ -6,6 +6,7 @@ import socket
 import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 import torch.multiprocessing as mp
@@ -148,3 +149,21 @@ def test_the_error_of_one_process_is_all_that_is_told_when_another_has_to_be_end
     with pytest.raises(WeightsError, match="mine"):
         run_processes("cpu", 2, refuse_in_the_first)
     assert caplog.messages == []
+
+
+def ask_for_too_much_memory(ranks):
+    if ranks.rank == 1:
+        torch.empty(2**50)
+    time.sleep(60)
+
+
+def ask_numpy_for_too_much_memory(ranks):
+    if ranks.rank == 1:
+        np.empty(2**50)
+    time.sleep(60)
+
+
+@pytest.mark.parametrize("work", [ask_for_too_much_memory, ask_numpy_for_too_much_memory])
+def test_want_of_memory_in_one_process_is_told_in_the_sentence_of_a_run_in_one(work):
+    with pytest.raises(PwcFlowError, match="there is not enough memory for this size; use sma"):
+        run_processes("cpu", 2, work)

@@ -14,7 +14,7 @@ from torch.multiprocessing.spawn import (
     start_processes,
 )
 
-from pwcflow.errors import PwcFlowError
+from pwcflow.errors import PwcFlowError, memory_shortage
 from pwcflow.training.interruption import catching_interruptions
 from pwcflow.training.ranks import Ranks, joined_by_port, open_store
 
@@ -32,7 +32,7 @@ def run_processes(device: str, count: int, work: Callable[[Ranks], Result]) -> R
         work: what each does; must be picklable, and so must its result.
 
     Raises:
-        PwcFlowError: one of them was killed.
+        PwcFlowError: one of them was killed, or memory ran out in one.
         KeyboardInterrupt: a signal came before `work` could catch it.
     """
     store = open_store()
@@ -112,4 +112,10 @@ def _telling(results: "mp.SimpleQueue[Result | PwcFlowError]") -> Iterator[None]
         yield
     except PwcFlowError as error:
         results.put(error)
+        sys.exit(1)
+    except (MemoryError, RuntimeError) as error:
+        shortage = memory_shortage(error)
+        if shortage is None:
+            raise
+        results.put(PwcFlowError(shortage))
         sys.exit(1)

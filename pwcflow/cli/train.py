@@ -17,12 +17,14 @@ from pwcflow.cli.options import (
     positive,
 )
 from pwcflow.cli.train_usage import (
+    LARGEST_BATCH,
     check_preview,
     check_recipe,
     dataset,
     recipe_name,
     share,
     told,
+    typical_motion,
 )
 from pwcflow.counted import counted
 
@@ -119,7 +121,10 @@ def train(
         str, typer.Option(metavar="HxW", help="Height and width of the pairs, in multiples of 64.")
     ] = "384x512",
     batch: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Pairs in a step, on each device.")
+        int,
+        typer.Option(
+            metavar="N", min=1, max=LARGEST_BATCH, help="Pairs in a step, on each device."
+        ),
     ] = 16,
     lr: Annotated[
         float, typer.Option(metavar="RATE", help="Highest learning rate.", callback=positive)
@@ -151,7 +156,7 @@ def train(
         typer.Option(
             metavar="PX",
             help="Translation in a typical scene.  [default: 13, in proportion less below 384x512]",
-            callback=positive,
+            callback=typical_motion,
         ),
     ] = None,
     init: Annotated[

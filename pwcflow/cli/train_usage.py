@@ -19,6 +19,11 @@ PREVIEW_TAKES = {
 }
 """Parameters of `train` that have a meaning without a training."""
 
+LARGEST_BATCH = 65536
+"""Far more than fits any machine, and few enough to be counted and drawn."""
+LARGEST_MOTION_PX = 10_000
+"""Beyond any image; what is drawn from it stays finite."""
+
 
 def check_recipe(context: typer.Context) -> None:
     """Refuse options beside --recipe that its stages decide, and a recipe without a length."""
@@ -71,6 +76,13 @@ def recipe_name(name: str | None) -> str | None:
     if name not in (None, "default"):
         raise typer.BadParameter(f"must be default: {name}")
     return name
+
+
+def typical_motion(value: float | None) -> float | None:
+    """Let an option be a motion in pixels that scenes can have, or not given."""
+    if value is not None and not 0 < value <= LARGEST_MOTION_PX:
+        raise typer.BadParameter(f"must be above 0, at most {LARGEST_MOTION_PX}: {value:.12g}")
+    return value
 
 
 def share(value: float) -> float:

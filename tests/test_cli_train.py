@@ -172,3 +172,12 @@ def test_a_preview_is_a_picture_of_pairs_in_two_columns(inputs):
     result = invoke("train", "--preview", "out/a.png", "--size", "64x64", "--device", "cpu")
     assert (result.exit_code, result.stdout) == (0, "out/a.png: pairs and their flow\n")
     assert read_image(Path("out/a.png")).shape == (6 * 320, 2 * 960, 3)
+
+
+def test_a_training_that_diverged_is_an_error_and_leaves_no_weights_and_no_result(inputs):
+    length = ["--size", "64x64", "--batch", "1", "--device", "cpu", "--steps", "1"]
+    result = invoke("train", "-o", "out/run", *length, "--lr", "1e30", "--quiet", "--json")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert_one_error_line(result.stderr, "training diverged: the weights of step 1 are not finite")
+    left = {path.name for path in Path("out/run").iterdir()}
+    assert left - {LOCK_NAME} == {"log.jsonl"}

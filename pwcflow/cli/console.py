@@ -1,7 +1,6 @@
 """What the commands say, and how they end."""
 
 import errno
-import json
 import logging
 import os
 import re
@@ -15,6 +14,7 @@ from typing import IO, Any, NoReturn
 import typer
 
 from pwcflow.errors import PwcFlowError, memory_shortage, reason_of
+from pwcflow.plain_json import to_json
 
 INTERRUPTED = 130
 
@@ -64,7 +64,7 @@ def _fail(message: str) -> NoReturn:
 def tell(sentence: str, summary: dict[str, Any], *, quiet: bool, as_json: bool) -> None:
     """Print what was done on stdout: the summary as JSON, a sentence, or nothing."""
     if as_json:
-        _print(json.dumps(summary))
+        _print(to_json(summary))
     elif not quiet:
         _print(sentence)
 

@@ -28,6 +28,9 @@ _READABLE = ("pwcflow training 1", "pwcflow training 2", "pwcflow training 3", F
 """In 1 there were no weights to keep a share of, and no errors; before 3 no counts of images and no
 motion; before 4 it was not told what a run was begun with."""
 
+EXPORTED = torch.float16
+"""The dtype of the weights that come out of a run."""
+
 
 @dataclass(frozen=True)
 class Checkpoint:
@@ -140,9 +143,14 @@ def export_weights(weights: Mapping[str, Tensor], path: Path) -> None:
         OutputError: the file cannot be written.
     """
     plain = unalign_state(weights)
-    halves = {name: plain[name].to(torch.float16).contiguous() for name in expected_shapes()}
+    halves = {name: plain[name].to(EXPORTED).contiguous() for name in expected_shapes()}
     with replacing_alone(path) as temporary:
         temporary.write_bytes(save(halves))  # `save_file` would let nobody else read it
+
+
+def are_finite(weights: Mapping[str, Tensor]) -> bool:
+    """Return whether weights are finite as `export_weights` writes them."""
+    return all(bool(tensor.to(EXPORTED).isfinite().all()) for tensor in weights.values())
 
 
 def _check(path: Path, slots: Mapping[str, Mapping[str, Tensor]], counters: object) -> None:

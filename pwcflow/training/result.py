@@ -2,10 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from pwcflow.atomic_file import replacing
 from pwcflow.errors import WeightsError
+from pwcflow.plain_json import to_json
 from pwcflow.training.checkpoint import export_weights, load_checkpoint
 from pwcflow.training.interpolation import interpolated
 from pwcflow.training.settings import TrainSettings
@@ -15,19 +16,19 @@ RESULT = "result.json"
 
 
 def write_result(folder: Path, result: dict[str, Any]) -> None:
-    """Write what a run came to.
+    """Write what a run came to; a number that is not finite becomes null.
 
     Raises:
         OutputError: it cannot be written.
     """
     with replacing(folder / RESULT) as temporary:
-        temporary.write_text(json.dumps(result, indent=2), encoding="utf-8")
+        temporary.write_text(to_json(result, indent=2), encoding="utf-8")
 
 
 def finished_result(folder: Path) -> dict[str, Any] | None:
     """Return what a finished run came to; None for one that is still to do, or to go on with."""
     try:
-        result = json.loads((folder / RESULT).read_bytes())
+        result = json.loads((folder / RESULT).read_bytes(), parse_constant=_refuse)
     except (OSError, ValueError):
         return None
     is_whole = (
@@ -39,6 +40,11 @@ def finished_result(folder: Path) -> dict[str, Any] | None:
         and result.get("outcome") == "finished"
     )
     return result if is_whole else None
+
+
+def _refuse(constant: str) -> NoReturn:
+    """Take no NaN or infinity, which once was written of weights that are of no use."""
+    raise ValueError(constant)
 
 
 def restore_weights(run: TrainSettings) -> None:

@@ -1,5 +1,6 @@
 """Trains PWC-Net on pairs rendered on the fly, on one device or several."""
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext
@@ -16,7 +17,13 @@ from pwcflow.errors import OutputError, PwcFlowError
 from pwcflow.network import uninitialized
 from pwcflow.ops import IMAGE_CHANNELS
 from pwcflow.outputs import make_folder
-from pwcflow.training.checkpoint import Checkpoint, export_weights, save_checkpoint
+from pwcflow.training.checkpoint import (
+    Checkpoint,
+    are_finite,
+    export_weights,
+    load_checkpoint,
+    save_checkpoint,
+)
 from pwcflow.training.flat import flatten
 from pwcflow.training.interpolation import interpolated
 from pwcflow.training.interruption import Interruption, catching_interruptions
@@ -77,8 +84,11 @@ def train(
         what the run came to; its checkpoint, which can be resumed, and its weights are written.
 
     Raises:
-        DivergedError: FAILURES_TOLERATED steps in a row had no finite gradient; the checkpoint
-            and the weights written are those of the last good step.
+        DivergedError: FAILURES_TOLERATED steps in a row had no finite gradient, or the weights
+            that came out, or their errors as measured last, are not finite. No weights are
+            written then, and the checkpoint stays the last one that was, if any: of a step before
+            gradients were skipped, or, where only the measurement told, of the last one. The error
+            says whether there is any use in resuming it.
         WeightsError: the initial weights, those to keep a share of or the checkpoint cannot be
             used.
         OutputError: the output cannot be written, its disk has too little room, or it holds a run
@@ -96,11 +106,6 @@ def train(
         device = find_device(settings.device)
         with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
             summary = work(Ranks(device))
-    if summary.outcome == "diverged":
-        raise DivergedError(
-            f"training diverged: the gradients of {FAILURES_TOLERATED} steps in a row were not "
-            f"finite, up to step {summary.step}; resume {summary.checkpoint} with a lower rate"
-        )
     return summary
 
 
@@ -166,7 +171,11 @@ class _Run:
         self._validated_step: int | None = None
 
     def run(self) -> Summary:
-        """Make all steps, and write what a run leaves."""
+        """Make all steps, and write what a run leaves.
+
+        Raises:
+            DivergedError: see `train`.
+        """
         settings = self._settings
         with closing(self._told), catching_interruptions() as interruption, _benchmarking():
             if self._images:
@@ -180,14 +189,27 @@ class _Run:
                 self._errors_before = self._errors
             outcome = self._make_steps(interruption)
             seconds = self._elapsed()
-            if self._ranks.rank == 0:
-                if self._saved_step != self._step:
-                    self._save()
-                export_weights(self._weights(), settings.weights_path)
+            if outcome == "diverged":
+                raise self._diverged(
+                    f"the gradients of {FAILURES_TOLERATED} steps in a row were not finite, up to "
+                    f"step {self._step}"
+                )
+            weights = self._weights()
+            if not are_finite(weights):
+                raise self._diverged(f"the weights of step {self._step} are not finite in float16")
+            if not self._skipped_in_a_row():  # else the last checkpoint may be better
+                self._save_once()
             if outcome == "finished" and self._validated_step != self._step:
                 self._validate(interruption)
                 if interruption.requested:  # what is left is to measure, once it is resumed
                     outcome = "interrupted"
+            if self._validated_step and not all(map(math.isfinite, self._errors.values())):
+                raise self._diverged(
+                    f"the errors of the weights of step {self._validated_step} are not finite"
+                )
+            self._save_once()
+            if self._ranks.rank == 0:
+                export_weights(weights, settings.weights_path)
         return Summary(
             outcome=outcome,
             step=self._step,
@@ -243,7 +265,8 @@ class _Run:
             if every is not None and self._step % every == 0:
                 self._validate(interruption)
             pause = self._settings.checkpoint_seconds
-            if self._ranks.rank == 0 and time.monotonic() - self._last_save >= pause:
+            due = self._ranks.rank == 0 and time.monotonic() - self._last_save >= pause
+            if due and not self._skipped_in_a_row() and are_finite(self._weights()):
                 self._save()
         if self._step > self._told.told:
             self._report()
@@ -306,6 +329,30 @@ class _Run:
     def _elapsed(self) -> float:
         """Return how long the run has lasted, before it was resumed included."""
         return self._seconds_before + time.monotonic() - self._started
+
+    def _skipped_in_a_row(self) -> int:
+        """Return how many steps up to now had no finite gradient; it waits for the device."""
+        return round(self._work.statistics.failures.item())
+
+    def _diverged(self, why: str) -> DivergedError:
+        """Return what to tell of a divergence, and what there is to do.
+
+        A checkpoint is of use only if the weights changed after it: those whose gradients were not
+        finite have none at a lower rate either.
+        """
+        path = self._settings.checkpoint_path
+        todo = "begin anew with a lower rate"
+        if path.exists():
+            saved, changed = load_checkpoint(path).step, self._step - self._skipped_in_a_row()
+            todo = "begin anew in another folder with a lower rate"
+            if saved < changed:
+                todo = f"resume {path}, which is of step {saved}, with a lower rate"
+        return DivergedError(f"training diverged: {why}; {todo}")
+
+    def _save_once(self) -> None:
+        """Save, unless this step is saved."""
+        if self._ranks.rank == 0 and self._saved_step != self._step:
+            self._save()
 
     def _save(self) -> None:
         checkpoint = Checkpoint(

@@ -14,6 +14,7 @@ from pwcflow.device import find_device
 from pwcflow.errors import DeviceError, OutputError, WeightsError
 from pwcflow.locks import locked_folder, replacing_alone
 from pwcflow.outputs import make_folder
+from pwcflow.training.divergence import DivergedError
 from pwcflow.training.interruption import catching_interruptions
 from pwcflow.training.log import RunLog
 from pwcflow.training.ranks import started_by_torchrun
@@ -23,7 +24,6 @@ from pwcflow.training.run import run_training
 from pwcflow.training.scene import SceneSettings
 from pwcflow.training.settings import OptimizerName, TrainSettings
 from pwcflow.training.textures import check_folders
-from pwcflow.training.trainer import DivergedError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from torch import Tensor
 from pwcflow.aligned import IMAGE_GAP, AlignedPwcNet
 from pwcflow.counted import counted
 from pwcflow.device import find_device
-from pwcflow.errors import OutputError, PwcFlowError
+from pwcflow.errors import OutputError
 from pwcflow.network import uninitialized
 from pwcflow.ops import IMAGE_CHANNELS
 from pwcflow.outputs import make_folder
@@ -21,9 +21,9 @@ from pwcflow.training.checkpoint import (
     Checkpoint,
     are_finite,
     export_weights,
-    load_checkpoint,
     save_checkpoint,
 )
+from pwcflow.training.divergence import FAILURES_TOLERATED, DivergedError, diverged
 from pwcflow.training.flat import flatten
 from pwcflow.training.interpolation import interpolated
 from pwcflow.training.interruption import Interruption, catching_interruptions
@@ -35,7 +35,7 @@ from pwcflow.training.ranks import (
     joined_by_environment,
     started_by_torchrun,
 )
-from pwcflow.training.report import Report, images_told, of_same_images
+from pwcflow.training.report import Report, images_told, of_same_images, training_told
 from pwcflow.training.room import check_room
 from pwcflow.training.schedule import Pace, one_cycle
 from pwcflow.training.settings import ImageCounts, Outcome, Summary, TrainSettings
@@ -44,8 +44,6 @@ from pwcflow.training.step import Renderer, TrainingStep
 from pwcflow.training.tensorboard import import_tensorboard
 from pwcflow.training.validation import MakeRenderers, validate
 
-FAILURES_TOLERATED = 50
-"""Steps in a row without a finite gradient, after which no smaller loss scale will help."""
 AGREE_ALWAYS = 10
 """First steps of a run after which its GPUs tell each other the time, to learn the pace."""
 
@@ -54,10 +52,6 @@ MakeRenderer = Callable[[torch.device, int, int], Renderer]
 
 CountImages = Callable[[torch.device], ImageCounts]
 """From the device, which images the pairs are made of; it reads them."""
-
-
-class DivergedError(PwcFlowError):
-    """Training gives numbers that are not finite, and would go on so."""
 
 
 def train(
@@ -252,7 +246,7 @@ class _Run:
         first = self._step
         self._told.begin(self._step)
         if not interruption.requested:
-            self._told.say(_training_told(self._settings.log_every, self._agrees_always))
+            self._told.say(training_told(self._settings.log_every, self._agrees_always))
         while (outcome := self._reason_to_stop(interruption, first)) is None:
             peak, warm_share = self._settings.peak_lr, self._settings.warm_share
             self._rate = one_cycle(self._pace.progress(self._step + 1), peak, warm_share)
@@ -335,19 +329,8 @@ class _Run:
         return round(self._work.statistics.failures.item())
 
     def _diverged(self, why: str) -> DivergedError:
-        """Return what to tell of a divergence, and what there is to do.
-
-        A checkpoint is of use only if the weights changed after it: those whose gradients were not
-        finite have none at a lower rate either.
-        """
-        path = self._settings.checkpoint_path
-        todo = "begin anew with a lower rate"
-        if path.exists():
-            saved, changed = load_checkpoint(path).step, self._step - self._skipped_in_a_row()
-            todo = "begin anew in another folder with a lower rate"
-            if saved < changed:
-                todo = f"resume {path}, which is of step {saved}, with a lower rate"
-        return DivergedError(f"training diverged: {why}; {todo}")
+        changed = self._step - self._skipped_in_a_row()
+        return diverged(why, self._settings.checkpoint_path, changed)
 
     def _save_once(self) -> None:
         """Save, unless this step is saved."""
@@ -368,13 +351,6 @@ class _Run:
         )
         save_checkpoint(self._settings.checkpoint_path, checkpoint)
         self._last_save, self._saved_step = time.monotonic(), self._step
-
-
-def _training_told(log_every: int, agrees_always: bool) -> str:
-    """Return what there is to see of a training; several GPUs stop where they agree to."""
-    steps = "step" if log_every == 1 else f"{log_every} steps"
-    end = "after the step it is at" if agrees_always else "at the next"
-    return f"training; a line follows every {steps}, and Ctrl-C ends it {end} ..."
 
 
 def _check_output(settings: TrainSettings) -> None:

@@ -212,6 +212,9 @@ def test_whoever_watches_is_told_what_a_run_is_at(tmp_path, capfd):
         "training; a line follows every step, and Ctrl-C ends it after the step it is at ...",
         measuring,
     ]
+    train(tiny(tmp_path, echo=True, steps=2, log_every=2, resume=True), shifted_textures)
+    told = "\ntraining goes on from step 1; a line follows every 2 steps, and Ctrl-C ends it after"
+    assert told in capfd.readouterr().err
     train(tiny(tmp_path / "quiet", steps=1), shifted_textures, fixed_sets)
     assert capfd.readouterr().err == ""
 

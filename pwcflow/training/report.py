@@ -132,11 +132,12 @@ class Report:
             self._events.add_numbers(group, numbers, step)
 
 
-def training_told(log_every: int, agrees_always: bool) -> str:
+def training_told(first: int, log_every: int, agrees_always: bool) -> str:
     """Return what there is to see of a training; several GPUs stop where they agree to."""
     steps = "step" if log_every == 1 else f"{log_every} steps"
     end = "after the step it is at" if agrees_always else "at the next"
-    return f"training; a line follows every {steps}, and Ctrl-C ends it {end} ..."
+    begun = f"training goes on from step {first}" if first else "training"
+    return f"{begun}; a line follows every {steps}, and Ctrl-C ends it {end} ..."
 
 
 def images_told(counts: ImageCounts, before: ImageCounts) -> str:

@@ -246,7 +246,8 @@ class _Run:
         first = self._step
         self._told.begin(self._step)
         if not interruption.requested:
-            self._told.say(training_told(self._settings.log_every, self._agrees_always))
+            log_every = self._settings.log_every
+            self._told.say(training_told(first, log_every, self._agrees_always))
         while (outcome := self._reason_to_stop(interruption, first)) is None:
             peak, warm_share = self._settings.peak_lr, self._settings.warm_share
             self._rate = one_cycle(self._pace.progress(self._step + 1), peak, warm_share)

@@ -265,9 +265,15 @@ def test_an_unknown_suffix_lists_the_known_ones(tmp_path, name):
         check_flow_suffix(tmp_path / name)
     with pytest.raises(OutputError, match=r"cannot write .* use \.flo \.png \.npy"):
         write_flow(tmp_path / name, np.zeros((1, 1, 2), np.float32))
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / name).touch()
     with pytest.raises(FlowFileError, match=r"is not a flow file: .* use \.flo \.png \.npy"):
         read_flow(tmp_path / name)
-    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_not_there_is_not_said_to_lack_a_suffix(tmp_path):
+    with pytest.raises(FlowFileError, match=r"there is no file .*nowhere; check the name and"):
+        read_flow(tmp_path / "nowhere")
 
 
 def test_a_side_too_long_for_flo_cannot_be_written(tmp_path):

@@ -236,6 +236,8 @@ def _format_of(path: Path) -> _Format | None:
     """Return the format of a file that is there; None for a half of a pair of pictures."""
     suffix = path.suffix.lower()
     is_half = pair.is_half(path, "x") or pair.is_half(path, "y")
+    if not suffix and not path.exists():  # a folder, perhaps, whose name is mistyped
+        raise FlowFileError(f"there is no file {path}; check the name and the folder")
     if suffix not in _FORMATS and not is_half:
         raise FlowFileError(f"{path} is not a flow file: {_why_not(suffix)}")
     if path.is_dir():

@@ -8,13 +8,10 @@ from pwcflow.training import trainer as trainer_module
 from pwcflow.training.checkpoint import load_checkpoint
 from pwcflow.training.divergence import DivergedError
 from pwcflow.training.trainer import train
+from tests.repeated_runs import contents
 from tests.training_source import ShiftedTextures, lines, shifted_textures, tiny
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-def contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def test_numbers_that_stay_infinite_end_the_run(tmp_path, monkeypatch):

@@ -17,6 +17,7 @@ from pwcflow.training.checkpoint import load_checkpoint, save_checkpoint
 from pwcflow.training.start import is_over
 from pwcflow.training.trainer import train
 from pwcflow.weights import load_weights
+from tests.repeated_runs import contents
 from tests.test_video_writer import largest_file
 from tests.training_source import ShiftedTextures, fixed_textures, lines, shifted_textures, tiny
 
@@ -94,10 +95,6 @@ def test_a_run_that_is_over_is_over_when_resumed(learnt):
     assert (summary.outcome, summary.step) == ("finished", 15)
     last = lines(learnt[0].output)[-1]
     assert (summary.loss, summary.epe_px) == (last["loss"], last["epe_px"])
-
-
-def contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def assert_same_state(run, other):

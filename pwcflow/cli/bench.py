@@ -7,6 +7,7 @@ import typer
 
 from pwcflow.cli.console import friendly_errors, import_torch, tell_lines
 from pwcflow.cli.options import (
+    LARGEST_BATCH,
     DeviceOption,
     JsonOption,
     NetworkScaleOption,
@@ -22,8 +23,6 @@ Examples:
   pwcflow bench clip.mp4 --precision fp16
   pwcflow bench --size 436x1024 --size 1080x1920 --batch 1 --batch 8 --json
 """
-
-_LARGEST_BATCH = 65536  # of 99999 x 99999 pixels its bytes can still be counted in 64 bits
 
 
 def bench(
@@ -58,7 +57,7 @@ def bench(
         list[int] | None,
         typer.Option(
             min=1,
-            max=_LARGEST_BATCH,
+            max=LARGEST_BATCH,
             metavar="N",
             help="Pairs in a call; repeatable.  [default: 1]",
         ),

@@ -8,6 +8,9 @@ from typing import Annotated
 
 import typer
 
+LARGEST_BATCH = 65536
+"""Pairs: more than fits any machine; of 99999 x 99999 pixels 64 bits still count their bytes."""
+
 
 def positive(value: float | None) -> float | None:
     """Let an option be a finite number above 0, or not given."""

@@ -9,6 +9,7 @@ import typer
 
 from pwcflow.cli.console import friendly_errors, import_torch, tell
 from pwcflow.cli.options import (
+    LARGEST_BATCH,
     DeviceOption,
     JsonOption,
     QuietOption,
@@ -17,7 +18,6 @@ from pwcflow.cli.options import (
     positive,
 )
 from pwcflow.cli.train_usage import (
-    LARGEST_BATCH,
     check_preview,
     check_recipe,
     dataset,

@@ -19,8 +19,6 @@ PREVIEW_TAKES = {
 }
 """Parameters of `train` that have a meaning without a training."""
 
-LARGEST_BATCH = 65536
-"""Far more than fits any machine, and few enough to be counted and drawn."""
 LARGEST_MOTION_PX = 10_000
 """Beyond any image; what is drawn from it stays finite."""
 

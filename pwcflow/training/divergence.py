@@ -24,10 +24,11 @@ def diverged(why: str, checkpoint: Path, changed: int) -> DivergedError:
         checkpoint: the run's, if there is one.
         changed: the last step that changed the weights.
     """
-    todo = "begin anew with a lower rate"
-    if checkpoint.exists():
-        saved = load_checkpoint(checkpoint).step
-        todo = "begin anew in another folder with a lower rate"
-        if saved < changed:
-            todo = f"resume {checkpoint}, which is of step {saved}, with a lower rate"
-    return DivergedError(f"training diverged: {why}; {todo}")
+    if not checkpoint.exists():
+        advice = "begin anew with a lower rate"
+    # Of several processes only the first knows what it saved, and any may be the one to tell.
+    elif (saved := load_checkpoint(checkpoint).step) < changed:
+        advice = f"resume {checkpoint}, which is of step {saved}, with a lower rate"
+    else:
+        advice = "begin anew in another folder with a lower rate"
+    return DivergedError(f"training diverged: {why}; {advice}")

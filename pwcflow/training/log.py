@@ -8,6 +8,7 @@ from typing import Any
 
 from pwcflow.atomic_file import replacing
 from pwcflow.errors import OutputError, reason_of
+from pwcflow.plain_json import to_json
 
 
 class RunLog:
@@ -29,7 +30,7 @@ class RunLog:
         Raises:
             OutputError: the file cannot be written.
         """
-        line = json.dumps({name: _plain(value) for name, value in values.items()}) + "\n"
+        line = to_json({name: _rounded(value) for name, value in values.items()}) + "\n"
         self._append(line)
         self._tell(line)
 
@@ -100,8 +101,6 @@ def _parsed(line: str) -> dict[str, Any]:
     return values if isinstance(values, dict) else {}
 
 
-def _plain(value: object) -> object:
-    """Return floats with six digits that matter, and None for NaN and infinities."""
-    if not isinstance(value, float):
-        return value
-    return float(f"{value:.6g}") if math.isfinite(value) else None
+def _rounded(value: object) -> object:
+    """Return floats with six digits that matter, and others as they are."""
+    return float(f"{value:.6g}") if isinstance(value, float) else value

@@ -19,6 +19,8 @@ from torch import Tensor
 logger = logging.getLogger(__name__)
 
 Dim3 = tuple[int, int, int]
+MAX_GRID = 65535
+"""Blocks of a grid along its second and third axis."""
 Argument = Tensor | np.generic | npt.NDArray[Any]
 
 _INCLUDE = re.compile(r'^#include "(.+)"$', re.MULTILINE)

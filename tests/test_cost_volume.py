@@ -4,13 +4,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from pwcflow.cuda_kernels import MAX_GRID
 from pwcflow.ops import cost_volume, leaky_cost_volume
 from pwcflow.ops.cost_volume import (
     _cost_volume,
     _cost_volume_backward,
     _leaky_cost_volume,
 )
-from pwcflow.ops.cost_volume_cuda import MAX_GRID, TILINGS, choose_tiling
+from pwcflow.ops.cost_volume_cuda import TILINGS, choose_tiling
 
 from .features import DEVICES, SHAPES, TOLERANCES, features, relative_error
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from pwcflow.cuda_kernels import (
+    MAX_GRID,
     Dim3,
     Kernel,
     ceil_div,
@@ -16,6 +17,7 @@ from pwcflow.cuda_kernels import (
     strides,
 )
 from pwcflow.ops.dtypes import SCALAR_TYPES, sum_scalar
+from pwcflow.ops.kernels import has_tensor_cores
 from pwcflow.ops.layout import PACK_BYTES, empty_like_layout, fits_packs
 from pwcflow.ops.reference import ALIGNED_CHANNELS, MAX_DISPLACEMENT
 
@@ -46,9 +48,6 @@ STRIP_BYTES = 64
 """Of the channels of a pixel that a matrix product takes at a time."""
 WHOLE = {2: 1, 4: 2}
 """By the bytes of a value: how many times `STRIP_BYTES` of channels may all be loaded at once."""
-MAX_GRID = 65535
-"""Blocks of a grid along its second and third axis."""
-TENSOR_CORE_CAPABILITY = (8, 0)
 
 
 class Tiling(NamedTuple):
@@ -127,7 +126,7 @@ def kernels_for(tensor: Tensor) -> Kernels | None:
     Compiles them on the first call for a dtype, which must not happen inside a CUDA-graph capture.
     """
     kernels: Kernels = {}
-    for file, symbols in _symbols(tensor.dtype, _has_tensor_cores(tensor.device)).items():
+    for file, symbols in _symbols(tensor.dtype, has_tensor_cores(tensor.device)).items():
         loaded = load_kernels("pwcflow.ops", file, tuple(symbols.values()), tensor.device.index)
         if loaded is None:
             return None
@@ -331,7 +330,3 @@ def _shared_bytes(first: Tensor, rows: int, split: int) -> int:
     pitch = CHUNK_BYTES[split] // size + pack
     first_rows = rows * (TILE * pitch + pack)
     return size * (first_rows + (rows + 2 * MAX_DISPLACEMENT) * (SPAN * pitch + pack))
-
-
-def _has_tensor_cores(device: torch.device) -> bool:
-    return torch.cuda.get_device_capability(device) >= TENSOR_CORE_CAPABILITY

@@ -5,6 +5,9 @@ import torch
 from pwcflow.cuda_kernels import Kernel, load_kernels
 from pwcflow.ops.dtypes import SCALAR_TYPES
 
+TENSOR_CORE_CAPABILITY = (8, 0)
+"""Of the first GPUs with the matrix products of tensor_cores.cuh."""
+
 
 def kernels_of_dtype(
     file: str, names: tuple[str, ...], dtype: torch.dtype, device: torch.device
@@ -24,3 +27,8 @@ def kernels_of_dtype(
     if kernels is None:
         return None
     return {name: kernels[symbol] for name, symbol in symbols.items()}
+
+
+def has_tensor_cores(device: torch.device) -> bool:
+    """Return whether a CUDA device can run the kernels that include tensor_cores.cuh."""
+    return torch.cuda.get_device_capability(device) >= TENSOR_CORE_CAPABILITY

@@ -4,15 +4,18 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from pwcflow.cuda_kernels import MAX_GRID
 from pwcflow.ops import split_convolution
+from pwcflow.ops.split_convolution import choose_kernel
 
 from .features import DEVICES
 
 # Of the largest result: two parts hold 22 bits of a number in float16 and 16 in bfloat16, but for
 # those that are smaller than anything float16 has.
 TOLERANCES = {torch.float16: 2**-21, torch.bfloat16: 2**-16}
-# (N, H, W) of the result: one pixel, odd widths, more than a block of threads.
-SIZES = [(1, 1, 1), (2, 3, 5), (1, 1, 4), (2, 17, 33)]
+# (N, H, W) of the result: one pixel, odd widths, more than a block of threads, and more images than
+# the kernel for tensor cores takes.
+SIZES = [(1, 1, 1), (2, 3, 5), (1, 1, 4), (2, 17, 33), (3, 37, 47), (MAX_GRID + 1, 1, 3)]
 
 
 def randn(shape, device, dtype=torch.float32, *, seed=0):
@@ -78,6 +81,15 @@ def test_it_reads_and_writes_some_channels_of_wider_tensors(device):
     assert torch.equal(wide[:, 8:40], out)
     assert bool((wide[:, :8] == 7).all())
     assert bool((wide[:, 40:] == 7).all())
+
+
+def test_gpus_without_fast_products_and_many_images_get_the_kernel_that_runs_anywhere():
+    out = torch.empty(2, 32, 224, 512, device="meta")
+    assert choose_kernel(out, True) == ("split_convolution_strips", (32, 8, 2))
+    # 224 x 256 pairs of pixels are 448 blocks of 128.
+    assert choose_kernel(out, False) == ("split_convolution", 896)
+    many = torch.empty(MAX_GRID + 1, 32, 1, 3, device="meta")
+    assert choose_kernel(many, True) == ("split_convolution", MAX_GRID + 1)
 
 
 @pytest.mark.parametrize("device", DEVICES)

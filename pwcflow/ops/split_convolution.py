@@ -4,16 +4,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from pwcflow.cuda_kernels import ceil_div, int32, launch, strides
+from pwcflow.cuda_kernels import MAX_GRID, Dim3, ceil_div, int32, launch, strides
 from pwcflow.ops.dtypes import HALVES, sum_scalar
 from pwcflow.ops.image import IMAGE_CHANNELS, NETWORK_CHANNELS, joined_parts
-from pwcflow.ops.kernels import kernels_of_dtype
+from pwcflow.ops.kernels import has_tensor_cores, kernels_of_dtype
 from pwcflow.ops.layout import fits_packs
 
 THREADS = 128
-"""Of a block, as in split_convolution.cu."""
+"""Of a block of either kernel, as in their files."""
 AT_ONCE = 2
-"""Neighbouring pixels of a result that a thread owns, likewise."""
+"""Neighbouring pixels of a result that a thread owns, as in split_convolution.cu."""
+STRIP = 16
+"""Columns of a result that a block owns, as in split_convolution_strips.cu."""
+ROWS = 28
+"""Rows likewise."""
 MOST_THREADS = 2**31 - 1
 """Of one image, in the kernel."""
 OUTPUTS = 16
@@ -33,7 +37,8 @@ def split_convolution(
         images: (N, 8, H, W) of float16 or bfloat16, as from `prepare_images`: the first three
             channels plus the next three are seen. Neighbouring channels together, each pixel at a
             multiple of 16 bytes; H, W even.
-        weight: (16, 3, 3, 3) float32, of a convolution of stride 2 and padding 1.
+        weight: (16, 3, 3, 3) float32, of a convolution of stride 2 and padding 1. Tensor cores take
+            it in two parts of the images' dtype, within whose range it must be.
         bias: (16,) float32.
         slope: what negative values are multiplied by, at most 1.
         out: (N, 32, H / 2, W / 2), as `images`. In channels 0 to 15 the result rounded to its
@@ -98,24 +103,36 @@ torch.library.impl("pwcflow::split_convolution", "cpu")(_plain)
 def _on_gpu(images: Tensor, weight: Tensor, bias: Tensor, slope: float, out: Tensor) -> None:
     if not out.numel():
         return
-    n, _, h, w = out.shape
-    threads = h * ceil_div(w, AT_ONCE)
-    symbol = ("split_convolution",)
-    kernels = kernels_of_dtype("split_convolution.cu", symbol, out.dtype, out.device)
-    if kernels is None or threads > MOST_THREADS:
+    name, blocks = choose_kernel(out, has_tensor_cores(out.device))
+    kernels = kernels_of_dtype(f"{name}.cu", (name,), out.dtype, out.device)
+    if kernels is None or out.shape[2] * ceil_div(out.shape[3], AT_ONCE) > MOST_THREADS:
         _plain(images, weight, bias, slope, out)
         return
     launch(
-        kernels["split_convolution"],
-        n * ceil_div(threads, THREADS),
+        kernels[name],
+        blocks,
         (THREADS, 1, 1),
         (
             *(images, weight.contiguous(), bias.contiguous(), out),
             *(strides(images), strides(out)),
-            *int32(h, w),
+            *int32(*out.shape[2:]),
             sum_scalar(slope, out),
         ),
     )
+
+
+def choose_kernel(out: Tensor, tensor_cores: bool) -> tuple[str, int | Dim3]:
+    """Return the kernel that writes a result the fastest, and how many blocks of it do.
+
+    Args:
+        out: as of `split_convolution`.
+        tensor_cores: whether its device `has_tensor_cores`.
+    """
+    n, _, h, w = out.shape
+    down = ceil_div(h, ROWS)
+    if tensor_cores and max(n, down) <= MAX_GRID:
+        return "split_convolution_strips", (ceil_div(w, STRIP), down, n)
+    return "split_convolution", n * ceil_div(h * ceil_div(w, AT_ONCE), THREADS)
 
 
 def _fake(images: Tensor, weight: Tensor, bias: Tensor, slope: float, out: Tensor) -> None:

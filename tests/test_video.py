@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from pwcflow.errors import VideoError
+from pwcflow.frame_selection import FrameSelection
 from pwcflow.video import count_frames, open_frames
 from pwcflow.video_writer import ColorVideoWriter
 from tests.video_samples import (
@@ -244,3 +245,19 @@ def test_unusable_file_is_explained_in_one_line(tmp_path, capfd, make, name, mes
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="looks at threads as Linux does")
+@pytest.mark.parametrize("reader", ["opencv", "av"])
+def test_four_threads_decode_however_many_processors_there_are(reader, tmp_path):
+    if reader == "av":
+        pytest.importorskip("av")
+    path = write_video(tmp_path / "a.mkv")
+    with open_frames(path, FrameSelection(reader=reader)) as source:
+        frames = iter(source)
+        assert index_of(next(frames)) == 0
+        names = [name.read_text().strip() for name in Path("/proc/self/task").glob("*/comm")]
+        # As FFmpeg calls its threads that decode frames.
+        decoding = sorted(name for name in names if name.startswith("av:"))
+        assert decoding == [f"av:mpeg4:df{number}" for number in range(4)]
+        assert [index_of(frame) for frame in frames] == list(range(1, FRAMES))

@@ -10,6 +10,10 @@ from pwcflow.video.container import index_is_missing
 HIGHEST_FPS = 1000
 """Read or written: time bases such as 90000 turn up as a rate, and no encoder takes them."""
 
+DECODING_THREADS = 4
+"""Enough to be ahead of the network. FFmpeg's own choice, one for each processor, keeps as many
+frames at work: where there are many, that takes memory, and time, as frames leave the caches."""
+
 _MOST_FRAMES = 2**31  # an unknown count turns up as -1, 0 or about -9e18
 
 

@@ -23,6 +23,7 @@ from pwcflow.image_file import Image
 from pwcflow.opencv_log import quiet_codecs
 from pwcflow.video.container import first_lost_frame
 from pwcflow.video.encoded import (
+    DECODING_THREADS,
     broken,
     no_frame,
     opencv_name,
@@ -106,7 +107,8 @@ class OpencvVideo(FrameSource):
 
     def _opened(self, path: Path) -> cv2.VideoCapture:
         with quiet_codecs():
-            capture = cv2.VideoCapture(self._name, cv2.CAP_FFMPEG)
+            threads = [cv2.CAP_PROP_N_THREADS, DECODING_THREADS]
+            capture = cv2.VideoCapture(self._name, cv2.CAP_FFMPEG, threads)
         if not capture.isOpened():
             raise VideoError(why_not_a_video(path, self._file))
         capture.set(cv2.CAP_PROP_ORIENTATION_AUTO, 1)  # frames as a person sees them

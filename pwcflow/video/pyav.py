@@ -17,7 +17,14 @@ from pwcflow.errors import VideoError
 from pwcflow.frame_selection import ALL_FRAMES, FrameSelection
 from pwcflow.image_file import Image
 from pwcflow.video.container import first_lost_frame
-from pwcflow.video.encoded import broken, no_frame, sensible_count, sensible_fps, why_not_a_video
+from pwcflow.video.encoded import (
+    DECODING_THREADS,
+    broken,
+    no_frame,
+    sensible_count,
+    sensible_fps,
+    why_not_a_video,
+)
 from pwcflow.video.source import Frame, FrameSource
 
 
@@ -63,6 +70,7 @@ class PyavVideo(FrameSource):
                 raise VideoError(why_not_a_video(path, self._file))
             self._stream = self._container.streams.video[0]
             self._stream.thread_type = "AUTO"
+            self._stream.thread_count = DECODING_THREADS
             rate = self._stream.average_rate or self._stream.guessed_rate
             self._announced = sensible_count(self._stream.frames)
             fps = sensible_fps(float(rate or 0))

@@ -228,7 +228,7 @@ def test_a_person_gets_tables_and_quiet_is_quiet():
     result = invoke(*SMALL)
     assert (result.exit_code, result.stderr) == (0, "")
     lines = result.stdout.splitlines()
-    assert lines[0].startswith("CPU, ")
+    assert lines[0].startswith("CPU")
     assert lines[0].endswith("fp32, network scale 1, weights default, 2 calls each")
     assert any(line.split()[:2] == ["64x64", "1"] for line in lines)
     assert "196 x 1 x 1" in result.stdout

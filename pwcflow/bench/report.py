@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from pwcflow.bench.machine import Machine
 from pwcflow.bench.network import PairCost
 from pwcflow.bench.run import BenchResult
 from pwcflow.bench.timing import Times
@@ -25,10 +26,8 @@ _STAGE_HEADER = ("stage", "mean", "p50", "p95", "per second")
 
 def lines_of(result: BenchResult) -> list[str]:
     """Return the tables, line by line."""
-    machine = result.machine
-    where = machine["gpu"] or f"CPU, {counted(machine['cpu_threads'], 'thread')}"
     lines = [
-        f"{where}, torch {machine['torch']}, {result.precision}, "
+        f"{_where(result.machine)}, torch {result.machine.torch}, {result.precision}, "
         f"network scale {result.network_scale:g}, weights {result.weights}, "
         f"{counted(result.repeats, 'call')} each",
     ]
@@ -55,7 +54,7 @@ def lines_of(result: BenchResult) -> list[str]:
 def summary_of(result: BenchResult) -> dict[str, Any]:
     """Return all figures by name, with their units in the names."""
     return {
-        **result.machine,
+        **asdict(result.machine),
         "precision": result.precision,
         "network_scale": result.network_scale,
         "weights": result.weights,
@@ -136,6 +135,11 @@ def figure(number: float | None) -> str:
         return NOTHING
     decimals = 2 if number < 9.995 else 1 if number < 99.95 else 0
     return f"{number:.{decimals}f}"
+
+
+def _where(machine: Machine) -> str:
+    cpu = f"CPU {machine.cpu}" if machine.cpu else "CPU"
+    return ", ".join(filter(None, (machine.gpu, cpu, counted(machine.cpu_threads, "thread"))))
 
 
 def _pair_row(size: tuple[int, int], batch: int, cost: PairCost | None) -> tuple[str, ...]:

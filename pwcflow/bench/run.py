@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
+from pwcflow.bench.machine import Machine, described
 from pwcflow.bench.network import PairCost, measure_pairs
 from pwcflow.bench.timing import forget_memory
 from pwcflow.bench.video import VideoCost, check_room, decode, measure_stages
@@ -42,7 +41,7 @@ class BenchSettings:
 class BenchResult:
     """What was measured, and on what."""
 
-    machine: dict[str, str | int | None]
+    machine: Machine
     precision: str
     network_scale: float
     weights: str
@@ -106,14 +105,3 @@ def run_bench(settings: BenchSettings, *, quiet: bool) -> BenchResult:
     machine = described(device)
     scale = settings.network_scale
     return BenchResult(machine, precision, scale, weights, repeats, pairs, volumes, video)
-
-
-def described(device: torch.device) -> dict[str, str | int | None]:
-    """Return what the figures were measured on."""
-    gpu = device.type == "cuda"
-    return {
-        "device": str(device),
-        "gpu": torch.cuda.get_device_name(device) if gpu else None,
-        "cpu_threads": torch.get_num_threads(),
-        "torch": str(torch.__version__),
-    }

@@ -4,7 +4,6 @@ Run from the top of a checkout, on a quiet machine: python -m tests.benchmarks.c
 """
 
 import json
-import platform
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ import torch
 from torch import Tensor
 
 from pwcflow import network
+from pwcflow.bench.machine import processor_name
 from pwcflow.network import PwcNet
 from pwcflow.weights import load_weights
 from tests.benchmarks.machine import described
@@ -42,7 +42,8 @@ def main() -> None:
     print(
         json.dumps(
             {
-                "machine": described() | {"cpu": _processor(), "threads": torch.get_num_threads()},
+                "machine": described()
+                | {"cpu": processor_name(), "threads": torch.get_num_threads()},
                 "pair": f"{WIDTH} x {HEIGHT}",
                 **results,
             },
@@ -83,15 +84,6 @@ def _seconds(run: Callable[[], object]) -> float:
     started = time.perf_counter()
     run()
     return time.perf_counter() - started
-
-
-def _processor() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="ascii") as file:  # noqa: PTH123 - no file of ours
-            lines = [line for line in file if line.startswith("model name")]
-        return lines[0].partition(":")[2].strip()
-    except (OSError, IndexError):
-        return platform.processor()
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pwcflow.atomic_file import replacing, target_of
 from pwcflow.errors import OutputError, reason_of
+from pwcflow.made_folders import missing_folders, remove_empty
 
 LOCK_NAME = ".pwcflow.lock"
 _LOCK_OF_A_FILE = re.compile(r"\.pwcflow-[0-9a-f]{16}\.lock")
@@ -39,9 +40,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
         with _held(folder / LOCK_NAME, folder, partial(_make, folder, made)):
             yield
     finally:
-        for empty in made:
-            with suppress(OSError):  # it has got files, or another process has made use of it
-                empty.rmdir()
+        remove_empty(made)
 
 
 @contextmanager
@@ -108,8 +107,7 @@ def _held(path: Path, what: Path, prepare: Callable[[], object]) -> Iterator[boo
 
 
 def _make(folder: Path, made: list[Path]) -> None:
-    missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
-    made.extend(parent for parent in missing if parent not in made)
+    made.extend(parent for parent in missing_folders(folder) if parent not in made)
     folder.mkdir(parents=True, exist_ok=True)
 
 

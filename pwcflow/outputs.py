@@ -1,13 +1,15 @@
 """What is known about outputs before the work: a command that cannot write tells so at once."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pwcflow.atomic_file import check_folder_writable
 from pwcflow.errors import OutputError, reason_of
 from pwcflow.flow_file import FLOW_SUFFIXES
 from pwcflow.image_file import IMAGE_SUFFIXES
+from pwcflow.made_folders import missing_folders, remove_empty
 from pwcflow.video_writer import VIDEO_SUFFIXES
 
 _FILE_SUFFIXES = {*IMAGE_SUFFIXES, *FLOW_SUFFIXES, *VIDEO_SUFFIXES}
@@ -50,3 +52,14 @@ def make_folder(folder: Path) -> None:
         raise OutputError(
             f"cannot make the folder {folder}: {reason_of(error)}; choose another"
         ) from error
+
+
+@contextmanager
+def folder_for_now(folder: Path) -> Iterator[None]:
+    """Make a folder with its parents, where it is missing; those made and empty are gone after."""
+    missing = missing_folders(folder)
+    try:
+        make_folder(folder)
+        yield
+    finally:
+        remove_empty(missing)

@@ -250,6 +250,7 @@ def test_levels_are_of_what_the_network_sees():
 
 def test_the_stages_of_a_video_leave_nothing_behind(frames, tmp_path):
     out = tmp_path / "new" / "out"
+    out.parent.mkdir()
     result = invoke(frames, *SMALL, "--output", out, "--json")
     assert (result.exit_code, result.stderr) == (0, "")
     stages = json.loads(result.stdout)["video"]
@@ -259,7 +260,7 @@ def test_the_stages_of_a_video_leave_nothing_behind(frames, tmp_path):
     numbers = numbers_in(stages)
     assert len(numbers) == 3 + 3 * 3 + 2
     assert all(math.isfinite(number) and number > 0 for number in numbers)
-    assert list(out.iterdir()) == []
+    assert list(out.parent.iterdir()) == []
     assert len(list(frames.iterdir())) == 3
 
 
@@ -276,10 +277,23 @@ def test_of_a_video_only_its_stages_are_measured_unless_more_is_asked_for(frames
     ]  # fmt: skip
 
 
-def test_a_frame_that_breaks_between_the_stages_is_told_without_flows_that_are_removed(tmp_path):
+def test_a_folder_that_was_there_stays_with_what_is_in_it(frames, tmp_path):
+    out = tmp_path / "out"
+    assert invoke(frames, *SMALL, "--output", out, "--quiet").exit_code == 0
+    assert list(out.iterdir()) == []
+    (out / "notes.txt").touch()
+    assert invoke(frames, *SMALL, "--output", out, "--quiet").exit_code == 0
+    assert list(out.iterdir()) == [out / "notes.txt"]
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_frame_that_breaks_between_the_stages_is_told_without_flows_that_are_removed(
+    tmp_path, is_there
+):
     folder, out = tmp_path / "frames", tmp_path / "out"
     folder.mkdir()
-    out.mkdir()
+    if is_there:
+        out.mkdir()
     for index, image in enumerate(textured_pairs(6, 64, 64)[0]):
         write_image(folder / f"{index}.png", image)
     decoded = video.decode(folder)
@@ -288,7 +302,8 @@ def test_a_frame_that_breaks_between_the_stages_is_told_without_flows_that_are_r
         video.measure_stages(decoded, FlowEstimator(device="cpu"), out, 1)
     assert str(caught.value).startswith(f"{folder / '4.png'} ")
     assert "kept" not in str(caught.value)
-    assert list(out.iterdir()) == []
+    assert sorted(tmp_path.iterdir()) == [folder, *([out] if is_there else [])]
+    assert not is_there or list(out.iterdir()) == []
 
 
 @pytest.mark.parametrize("size", ["436", "0x64", "64x", "64x64x3", "-64x64", "1e2x64", "999999x1"])
@@ -366,9 +381,9 @@ def test_frames_of_mixed_depths_are_told_in_one_line(frames):
 def test_flows_that_do_not_fit_on_the_disk_are_not_begun(frames, tmp_path, monkeypatch):
     usage = namedtuple("usage", "total used free")(1000, 0, 1000)
     monkeypatch.setattr(video.shutil, "disk_usage", lambda path: usage)
-    result = invoke(frames, *SMALL, "--output", tmp_path / "out")
+    result = invoke(frames, *SMALL, "--output", tmp_path / "new" / "out")
     assert_one_error_line(result, "need 0.0 GB", "--output DIR")
-    assert list((tmp_path / "out").iterdir()) == []
+    assert sorted(tmp_path.iterdir()) == [frames, tmp_path / "out"]
 
 
 def test_help_needs_no_torch(tmp_path):

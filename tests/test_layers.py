@@ -13,7 +13,7 @@ PACKAGE = Path(pwcflow.__file__).parent
 # From the ground up: a module imports only from the lines above its own.
 LAYERS = [
     {"counted", "errors", "frame_selection", "opencv_log", "plain_json", "progress"},
-    {"atomic_file", "cuda_kernels", "cudnn", "device", "exr_header", "openexr_log"},
+    {"atomic_file", "cuda_kernels", "cudnn", "device", "exr_header", "made_folders", "openexr_log"},
     {"image_file", "locks", "warp"},
     {"ops"},
     {"decoder_head", "decoder_input", "dense_block", "flow_file", "network", "video"},
@@ -31,9 +31,9 @@ LAYERS = [
 ]
 TORCH_FREE = {
     "__init__", "atomic_file", "cli", "color", "counted", "datasets", "errors", "evaluation",
-    "exr_header", "flow_file", "frame_selection", "image_file", "locks", "mirror",
-    "opencv_log", "openexr_log", "outputs", "overlap", "pipeline", "plain_json", "progress", "runs",
-    "video", "video_writer", "viewer", "visualization",
+    "exr_header", "flow_file", "frame_selection", "image_file", "locks", "made_folders",
+    "mirror", "opencv_log", "openexr_log", "outputs", "overlap", "pipeline", "plain_json",
+    "progress", "runs", "video", "video_writer", "viewer", "visualization",
 }  # fmt: skip
 
 

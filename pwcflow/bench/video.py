@@ -3,7 +3,7 @@
 import shutil
 import time
 from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
@@ -14,7 +14,7 @@ from pwcflow.errors import OutputError, PwcFlowError, VideoError
 from pwcflow.estimator import UNRECORDED, FlowEstimator
 from pwcflow.flow_file import Flow, write_flow
 from pwcflow.image_file import Image
-from pwcflow.outputs import check_folder, make_folder
+from pwcflow.outputs import check_folder, folder_for_now
 from pwcflow.overlap import WriteBehind
 from pwcflow.pipeline import estimate_video
 from pwcflow.runs.video_outputs import VideoOutputs
@@ -120,17 +120,16 @@ def check_room(decoded: Decoded, folder: Path | None) -> None:
 
     Args:
         decoded: the video.
-        folder: made with its parents where missing; the system's for temporary files when None.
+        folder: it need not be there; the system's for temporary files when None.
     """
     if folder:
         check_folder(folder, "flow files go into a folder")
-        make_folder(folder)
-    with TemporaryDirectory(dir=folder) as scratch:
+    with _scratch(folder) as scratch:
         free = shutil.disk_usage(scratch).free
     height, width = decoded.kept[0].shape[:2]
     needed = max(decoded.frames - 1, FILES_AT_ONCE) * height * width * _BYTES_PER_PIXEL
     if needed > _SHARE_OF_DISK * free:
-        where = folder or Path(scratch).parent
+        where = folder or scratch.parent
         raise OutputError(
             f"the flows of {decoded.path} need {needed / 1e9:.1f} GB, but {where} has "
             f"{free / 1e9:.1f} GB free; give a shorter video, or --output DIR on a larger disk"
@@ -140,12 +139,13 @@ def check_room(decoded: Decoded, folder: Path | None) -> None:
 def measure_stages(
     decoded: Decoded, estimator: FlowEstimator, folder: Path | None, repeats: int
 ) -> VideoCost:
-    """Return what the stages take; flows go to a folder within `folder`, which is then removed.
+    """Return what the stages take; the flows are removed again, with the folders made for them.
 
     Args:
         decoded: the video.
         estimator: the network.
-        folder: where flow files are written; the system's for temporary files when None.
+        folder: where flow files are written, made where missing; the system's for temporary files
+            when None.
         repeats: samples of the network and of writing; all together is run once.
 
     Raises:
@@ -153,10 +153,10 @@ def measure_stages(
         KeyboardInterrupt: of an interruption; without a text, as nothing is kept.
     """
     flows, network = _network_alone(estimator, decoded.kept, repeats)
-    with TemporaryDirectory(dir=folder, prefix="pwcflow-bench-") as scratch:
-        write = _write_alone(flows, Path(scratch), repeats)
-    with _nothing_kept(), TemporaryDirectory(dir=folder, prefix="pwcflow-bench-") as scratch:
-        outputs = VideoOutputs(folder=Path(scratch) / "flows")
+    with _scratch(folder) as scratch:
+        write = _write_alone(flows, scratch, repeats)
+    with _nothing_kept(), _scratch(folder) as scratch:
+        outputs = VideoOutputs(folder=scratch / "flows")
         together = seconds(lambda: estimate_video(lambda: estimator, decoded.path, outputs))
     height, width = decoded.kept[0].shape[:2]
     return VideoCost(
@@ -169,6 +169,15 @@ def measure_stages(
         write,
         together * 1e3 / (decoded.frames - 1),
     )
+
+
+@contextmanager
+def _scratch(folder: Path | None) -> Iterator[Path]:
+    """Yield a new folder in `folder`; afterwards it is gone, and whatever was made for it."""
+    with ExitStack() as stack:
+        if folder:
+            stack.enter_context(folder_for_now(folder))
+        yield Path(stack.enter_context(TemporaryDirectory(dir=folder, prefix="pwcflow-bench-")))
 
 
 @contextmanager

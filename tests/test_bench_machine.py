@@ -1,11 +1,14 @@
 """What `pwcflow bench` tells of the machine that it measures."""
 
+import logging
+import os
 import subprocess
 import sys
 
 import pytest
 
 from pwcflow.bench import report
+from pwcflow.bench.busy import busy_warning, processors_got, warn_if_busy
 from pwcflow.bench.machine import Machine, model_in, processor_name
 from pwcflow.bench.run import BenchResult
 
@@ -90,3 +93,58 @@ def test_a_report_begins_with_what_it_was_measured_on(gpu, cpu, threads, told):
     assert [summary[name] for name in ("device", "gpu", "cpu", "cpu_threads", "torch")] == [
         "device", gpu, cpu, threads, "2.11.0",
     ]  # fmt: skip
+
+
+# other processes
+
+
+@pytest.mark.parametrize(("got", "threads"), [(1.8, 2), (0.9, 1), (14.4, 16), (16.1, 16)])
+def test_nine_tenths_of_the_processors_are_enough(got, threads):
+    assert busy_warning(got, threads) is None
+
+
+@pytest.mark.parametrize(
+    ("got", "threads", "told"),
+    [
+        (1.0, 2, "2 threads got the time of 1.0 processors only"),
+        (1.79, 2, "2 threads got the time of 1.8 processors only"),
+        (0.5, 1, "1 thread got the time of 0.5 processors only"),
+        (14.3, 16, "16 threads got the time of 14.3 processors only"),
+    ],
+)
+def test_less_is_told_with_what_to_do(got, threads, told):
+    assert busy_warning(got, threads) == (
+        f"the machine is busy: before measuring, {told}, so all times will be too long; end what "
+        "else runs, and measure again"
+    )
+
+
+def test_threads_get_no_more_processors_than_they_are():
+    assert 0 < processors_got(2) < 2.5  # clocks may be coarse
+
+
+@pytest.fixture
+def shared_processor():
+    """One processor for this thread, and those that it starts, with a process that never rests."""
+    if not hasattr(os, "sched_setaffinity"):
+        pytest.skip("processes cannot be bound to a processor here")
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        busy = [sys.executable, "-c", "print(flush=True)\nwhile True:\n    pass"]
+        with subprocess.Popen(busy, stdout=subprocess.PIPE) as other:
+            try:
+                other.stdout.readline()  # it has begun
+                yield
+            finally:
+                other.kill()
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+@pytest.mark.usefixtures("shared_processor")
+def test_a_process_that_takes_a_share_of_the_processor_is_noticed(caplog):
+    warn_if_busy()
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert record.message.startswith("the machine is busy: before measuring, 1 thread got the time")

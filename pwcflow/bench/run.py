@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pwcflow.bench.busy import warn_if_busy
 from pwcflow.bench.machine import Machine, described
 from pwcflow.bench.network import PairCost, measure_pairs
 from pwcflow.bench.timing import forget_memory
@@ -56,7 +57,8 @@ class BenchResult:
 def run_bench(settings: BenchSettings, *, quiet: bool) -> BenchResult:
     """Measure pairs by size and batch, the cost volume by level, and the stages of a video.
 
-    What can be wrong with the input is found before anything is measured.
+    What can be wrong with the input is found before anything is measured. Unless `quiet`, a
+    warning is logged where others use the processors that a CPU's figures are of.
 
     Raises:
         PwcFlowError: the device, the weights or the video cannot be used, or the flows of the
@@ -80,6 +82,8 @@ def run_bench(settings: BenchSettings, *, quiet: bool) -> BenchResult:
         decoded = decode(settings.video)
         check_room(decoded, settings.folder)
     weights = load().weights.name
+    if device.type == "cpu" and not quiet:
+        warn_if_busy()
     steps = len(settings.sizes) * (len(settings.batches) + len(DECODER_LEVELS)) + bool(decoded)
     with progress_bar(steps, not quiet, unit="step") as bar:
         pairs = []

@@ -1,7 +1,7 @@
 """Estimated flow against true flow, in the measures of the field."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -41,33 +41,32 @@ def end_point_error(estimate: Flow, truth: Flow, valid: Mask | None = None) -> f
     return float(_distances(estimate, truth, valid)[0].mean())
 
 
-def outliers(estimate: Flow, truth: Flow, valid: Mask | None = None) -> float:
-    """Return Fl-all, the share of pixels wrong by more than 3 px and by more than 5 %, 0 to 1.
+def score_pair(estimate: Flow, truth: Flow, valid: Mask | None = None) -> Score:
+    """Return both measures of one pair's flow.
 
-    Takes and raises what `end_point_error` does. Source: Menze, Geiger, "Object Scene Flow for
-    Autonomous Vehicles", CVPR 2015, section 5.
+    Takes and raises what `end_point_error` does. Source of Fl-all: Menze, Geiger, "Object Scene
+    Flow for Autonomous Vehicles", CVPR 2015, section 5.
     """
     distance, length = _distances(estimate, truth, valid)
-    return float(((distance > OUTLIER_PX) & (distance > OUTLIER_SHARE * length)).mean())
+    wrong = (distance > OUTLIER_PX) & (distance > OUTLIER_SHARE * length)
+    return Score(1, float(distance.mean()), float(wrong.mean()))
+
+
+def mean_score(scores: Sequence[Score]) -> Score:
+    """Return the means of scores of one pair each, of which there is at least one."""
+    values = [(score.end_point_error_px, score.outliers) for score in scores]
+    return Score(len(scores), *np.mean(values, axis=0).tolist())
 
 
 def evaluate(
     estimate: Callable[[Image, Image], Flow], pairs: Iterable[TruePair]
 ) -> dict[str, Score]:
     """Return the score of an estimator on pairs, by their data sets."""
-    errors: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    scores: dict[str, list[Score]] = defaultdict(list)
     for pair in pairs:
         flow = estimate(pair.first, pair.second)
-        errors[pair.dataset].append(
-            (
-                end_point_error(flow, pair.truth, pair.valid),
-                outliers(flow, pair.truth, pair.valid),
-            )
-        )
-    return {
-        dataset: Score(len(values), *np.mean(values, axis=0).tolist())
-        for dataset, values in errors.items()
-    }
+        scores[pair.dataset].append(score_pair(flow, pair.truth, pair.valid))
+    return {dataset: mean_score(of_pairs) for dataset, of_pairs in scores.items()}
 
 
 def mirrored(pairs: Iterable[TruePair]) -> Iterator[TruePair]:

@@ -72,7 +72,8 @@ def test_every_style_can_be_asked_for_at_the_command_line(inputs):
         result = invoke("visualize", "square.flo", "-o", output, "--style", name, *options)
         assert (result.exit_code, result.stderr) == (0, "")
         scale = f", {style.scale_tells} 2.828 px" if style.has_scale else ""
-        assert result.stdout == f"{output}: 1 image{scale}\n"
+        error = ", mean end-point error 0 px, 0.0 % outliers" if name == "error" else ""
+        assert result.stdout == f"{output}: 1 image{error}{scale}\n"
 
 
 def test_flow_files_are_shown_without_torch_and_cupy(inputs):
@@ -133,7 +134,7 @@ def test_json_is_all_there_is_on_stdout_and_says_what_made_the_result(inputs):
     summary = json.loads(stdout)
     assert summary.keys() == PROVENANCE | {
         "first", "second", "flow", "backward", "viz", "style", "scale", "max_flow_px", "width",
-        "height", "largest_motion_px",
+        "height", "largest_motion_px", "end_point_error_px", "outliers",
     }  # fmt: skip
     assert (summary["first"], summary["second"]) == ("1.png", "2.png")
     assert (summary["flow"], summary["viz"], summary["max_flow_px"]) == ("out/a.flo", None, None)
@@ -168,6 +169,8 @@ def test_json_of_colour_images_tells_their_scale(inputs):
         "style": "wheel",
         "scale": "fixed",
         "max_flow_px": 7.5,
+        "end_point_error_px": None,
+        "outliers": None,
     }
 
 

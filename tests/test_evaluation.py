@@ -5,7 +5,7 @@ import pytest
 
 from pwcflow import write_flow, write_image
 from pwcflow.datasets import TruePair, find_pairs, read_true_pair
-from pwcflow.evaluation import end_point_error, evaluate, mirrored, outliers
+from pwcflow.evaluation import Score, end_point_error, evaluate, mean_score, mirrored, score_pair
 
 
 def flow(*vectors):
@@ -24,7 +24,16 @@ def test_an_outlier_is_wrong_by_more_than_3_px_and_more_than_5_percent():
     truth = flow((0, 0), (100, 0), (100, 0), (0, 10))
     estimate = flow((2.9, 0), (104, 0), (106, 0), (0, 13.5))
     # 2.9 px: no. 4 px of 100: 4 %, no. 6 px of 100: yes. 3.5 px of 10: yes.
-    assert outliers(estimate, truth) == pytest.approx(0.5)
+    assert score_pair(estimate, truth) == Score(1, pytest.approx((2.9 + 4 + 6 + 3.5) / 4), 0.5)
+
+
+def test_of_several_pairs_each_counts_alike():
+    # whatever the number of their pixels
+    scores = [
+        score_pair(flow((3, 4), (0, 1)), flow((0, 0), (0, 0))),  # 5 and 1 px
+        score_pair(flow((6, 8)), flow((0, 0))),  # 10 px
+    ]
+    assert mean_score(scores) == Score(2, (3 + 10) / 2, (0.5 + 1) / 2)
 
 
 def test_nothing_to_compare_and_other_shapes_are_mistakes():

@@ -33,6 +33,8 @@ def test_a_pair_of_images_becomes_a_flow_file_and_a_colour_image(tmp_path, estim
         "width": WIDTH,
         "height": HEIGHT,
         "largest_motion_px": 50.0,
+        "end_point_error_px": None,
+        "outliers": None,
         "weights": "fake",
         "weights_sha256": "0" * 64,
         "device": "cpu",

@@ -272,6 +272,10 @@ def test_a_pair_is_shown_with_frames_truth_and_the_flow_back(tmp_path):
             look=Look(style=style, legend=legend),
         )  # fmt: skip
         assert (summary["style"], summary["scale"], summary["max_flow_px"]) == (style, None, None)
+        # one pixel is off by 2 px, which is no outlier
+        assert (summary["end_point_error_px"], summary["outliers"]) == (
+            (pytest.approx(2 / (HEIGHT * WIDTH)), 0) if truth else (None, None)
+        )
         pictures[style] = read_image(viz)
     # (0, 0) goes to (2, 0), from where nothing comes back: 4 >= 0.01 * 4 + 0.5
     assert tuple(pictures["occlusion"][0, 0]) == (193, 78, 40)  # 100 + 0.6 * (255, 64, 0 - 100)

@@ -73,6 +73,8 @@ def test_the_largest_motion_of_all_is_the_scale_of_every_picture_in_natural_orde
         "style": "wheel",
         "scale": "sequence",
         "max_flow_px": 8.0,
+        "end_point_error_px": None,
+        "outliers": None,
     }
     fps, frames = frames_of(tmp_path / "v.avi")
     assert fps == 25

@@ -5,7 +5,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -75,6 +75,12 @@ def tell_lines(
     """Print as `tell` does, with several lines in place of a sentence."""
     for line in [""] if as_json else lines:
         tell(line, summary, quiet=quiet, as_json=as_json)
+
+
+def score_told(score: Mapping[str, Any]) -> str:
+    """Return the two measures of a score in words."""
+    outliers = f"{100 * score['outliers']:.1f} % outliers"
+    return f"end-point error {score['end_point_error_px']:.4g} px, {outliers}"
 
 
 def fail_for(reasons: Sequence[str]) -> None:

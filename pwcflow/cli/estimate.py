@@ -20,6 +20,7 @@ from pwcflow.cli.look import (
     TruthOption,
     UnknownOption,
     chosen_look,
+    error_told,
     scale_told,
 )
 from pwcflow.cli.options import (
@@ -132,5 +133,5 @@ def estimate(
         files = " and ".join(dict.fromkeys(str(path) for path in (output, backward, viz) if path))
         size = f"{summary['width']} x {summary['height']} pixels"
         motion = f"largest motion {summary['largest_motion_px']} px"
-        told = f"{files}: {size}, {motion}{scale_told(summary)}"
+        told = f"{files}: {size}, {motion}{error_told(summary)}{scale_told(summary)}"
         tell(told, summary, quiet=quiet, as_json=as_json)

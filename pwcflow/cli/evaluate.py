@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pwcflow.cli.console import friendly_errors, tell_lines
+from pwcflow.cli.console import friendly_errors, score_told, tell_lines
 from pwcflow.cli.loading import estimator_loader
 from pwcflow.cli.options import (
     DeviceOption,
@@ -85,6 +85,4 @@ def _source(text: str, kinds: tuple[str, ...]) -> tuple[str, Path]:
 def _lines(summary: dict[str, Any]) -> Iterator[str]:
     how = " in all mirrorings" if summary["mirrored"] else ""
     for dataset, score in summary["scores"].items():
-        pairs, error = counted(score["pairs"], "pair"), score["end_point_error_px"]
-        outliers = f"{100 * score['outliers']:.1f} % outliers"
-        yield f"{dataset}: {pairs}{how}, end-point error {error:.4g} px, {outliers}"
+        yield f"{dataset}: {counted(score['pairs'], 'pair')}{how}, {score_told(score)}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pwcflow.cli.console import score_told
 from pwcflow.cli.options import one_of, positive
 
 if TYPE_CHECKING:
@@ -183,6 +184,11 @@ def chosen_look(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     return look
+
+
+def error_told(summary: Mapping[str, Any]) -> str:
+    """Return what a summary says about the error that is shown, to end a sentence with."""
+    return "" if summary["end_point_error_px"] is None else f", mean {score_told(summary)}"
 
 
 def scale_told(summary: Mapping[str, Any]) -> str:

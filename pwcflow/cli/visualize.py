@@ -19,6 +19,7 @@ from pwcflow.cli.look import (
     TruthOption,
     UnknownOption,
     chosen_look,
+    error_told,
     scale_told,
 )
 from pwcflow.cli.options import JsonOption, QuietOption, positive
@@ -155,5 +156,5 @@ def visualize(
             summary = visualize_file(source, output, max_flow=max_flow, look=look, beside=beside)
         images = counted(summary["images"], "image")
         rate = f" at {summary['fps']:g} frames per second" if as_video else ""
-        told = f"{output}: {images}{rate}{scale_told(summary)}"
+        told = f"{output}: {images}{rate}{error_told(summary)}{scale_told(summary)}"
         tell(told, summary, quiet=quiet, as_json=as_json)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from pwcflow.color.scale import FoundScale, MaxFlow
 from pwcflow.errors import FlowFileError, ImageError, OutputError
+from pwcflow.evaluation import Score
 from pwcflow.flow_file import Flow, read_flow
-from pwcflow.visualization import Look, Picture, draw, scale_for, style_of
+from pwcflow.visualization import Look, Picture, draw, scale_for, score_of, style_of
 from pwcflow.visualization.scene_files import SceneFiles
 
 
@@ -20,6 +21,7 @@ class FlowPictures:
         readings: how many files are read in all, for a progress bar.
         scale_px: the scale of all pictures in pixels, once it is known; None where each has its
             own, or none has one.
+        scores: how far each flow that was drawn is from its true one; None where that is unknown.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class FlowPictures:
         self._rule: MaxFlow = max_flow or "sequence"
         self._is_to_be_found = self._has_scale and self._rule in ("sequence", "percentile")
         self._size: tuple[int, int] | None = None
+        self.scores: list[Score | None] = []
         self.readings = len(scenes) * (1 + self._is_to_be_found)
 
     @property
@@ -78,6 +81,7 @@ class FlowPictures:
             scene = beside.only(used).read(flow, flow_file)
             with _naming(flow_file):
                 picture = draw(scene, self._look, scale_for(flow, self._rule, self._look))
+            self.scores.append(score_of(scene))
             yield flow_file, picture
             update()
 

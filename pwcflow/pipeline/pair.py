@@ -13,7 +13,15 @@ from pwcflow.errors import ImageError
 from pwcflow.flow_file import Metadata, check_flow_suffix, files_of_flow, read_flow, write_flow
 from pwcflow.image_file import Image, check_image_suffix, read_image, write_image
 from pwcflow.outputs import check_nothing_lost
-from pwcflow.pipeline.summary import LoadEstimator, Summary, provenance, rounded, shown, text
+from pwcflow.pipeline.summary import (
+    LoadEstimator,
+    Summary,
+    errors,
+    provenance,
+    rounded,
+    shown,
+    text,
+)
 from pwcflow.runs.provenance import UNITS
 from pwcflow.visualization import (
     DEFAULT_LOOK,
@@ -23,6 +31,7 @@ from pwcflow.visualization import (
     draw,
     scale_for,
     scale_settings,
+    score_of,
     style_of,
 )
 
@@ -76,7 +85,7 @@ def estimate_pair(
     flow = estimator(*images)
     needs_back = backward or (viz and "backward" in style.parts)
     back = estimator(*reversed(images)) if needs_back else None
-    scale = picture = None
+    scale = picture = score = None
     if viz:
         scale = scale_for(flow, max_flow, look)
         scene = Scene(
@@ -87,6 +96,7 @@ def estimate_pair(
             backward=back if "backward" in style.parts else None,
         )
         picture = draw(scene, look, scale)  # what does not fit is told before anything is written
+        score = score_of(scene)
     there, again = _metadata(estimator, first, second), _metadata(estimator, second, first)
     if output and in_one:
         there["direction"] = "forward and backward"
@@ -108,6 +118,7 @@ def estimate_pair(
         "width": flow.shape[1],
         "height": flow.shape[0],
         "largest_motion_px": rounded(largest_magnitude(flow)),
+        **errors([score]),
         **provenance(estimator),
         "seconds": rounded(time.monotonic() - started),
     }

@@ -1,8 +1,10 @@
 """What is told in the end, of a pair and of a video alike."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pwcflow.evaluation import Score, mean_score
 
 if TYPE_CHECKING:
     from pwcflow.estimator import FlowEstimator
@@ -27,6 +29,16 @@ def shown(viz: Mapping[str, Any] | None) -> Summary:
     """Return how flows are shown, of the settings of a picture or video; Nones without one."""
     settings = viz or {}
     return {name: settings.get(name) for name in ("style", "scale")}
+
+
+def errors(scores: Iterable[Score | None]) -> Summary:
+    """Return the means of scores, as far as there are any; Nones without one."""
+    known = [score for score in scores if score]
+    mean = mean_score(known) if known else None
+    return {
+        "end_point_error_px": mean and mean.end_point_error_px,
+        "outliers": mean and mean.outliers,
+    }
 
 
 def rounded(number: float | None) -> float | None:

@@ -15,6 +15,7 @@ from pwcflow.image_file import check_image_suffix, write_image
 from pwcflow.outputs import check_folder, check_nothing_lost, make_folder
 from pwcflow.pipeline.flow_pictures import FlowPictures
 from pwcflow.pipeline.flow_tree import flow_files_below
+from pwcflow.pipeline.summary import errors
 from pwcflow.progress import progress_bar
 from pwcflow.runs.recorded_frames import recorded_frames
 from pwcflow.video import DEFAULT_FPS
@@ -27,6 +28,7 @@ from pwcflow.visualization import (
     picture_size,
     scale_for,
     scale_settings,
+    score_of,
     style_of,
 )
 from pwcflow.visualization.scene_files import SceneFiles, own_parts, scenes_of
@@ -68,8 +70,9 @@ def visualize_file(
     check_writable(output)
     flow = read_flow(flow_file)
     scale = scale_for(flow, max_flow, look)
-    write_image(output, draw(beside.read(flow, flow_file), look, scale))
-    return _summary(flow_file, output, 1, scale, max_flow, look)
+    scene = beside.read(flow, flow_file)
+    write_image(output, draw(scene, look, scale))
+    return _summary(flow_file, output, 1, scale, max_flow, look) | errors([score_of(scene)])
 
 
 def visualize_folder(
@@ -113,7 +116,8 @@ def visualize_folder(
             image = images[flow_file]
             make_folder(image.parent)
             write_image(image, picture)
-    return _summary(folder, output, len(images), pictures.scale_px, max_flow, look)
+    summary = _summary(folder, output, len(images), pictures.scale_px, max_flow, look)
+    return summary | errors(pictures.scores)
 
 
 def visualize_as_video(
@@ -173,7 +177,8 @@ def visualize_as_video(
         done = video.frames_written
         kept = f"kept {done} of {len(scenes)} pictures in {output}" if done else "wrote nothing"
         raise KeyboardInterrupt(kept) from None
-    return _summary(folder, output, len(scenes), pictures.scale_px, max_flow, look, rate)
+    summary = _summary(folder, output, len(scenes), pictures.scale_px, max_flow, look, rate)
+    return summary | errors(pictures.scores)
 
 
 def _check_beside(look: Look, beside: SceneFiles) -> None:

@@ -13,6 +13,7 @@ from pwcflow.visualization.catalogue import (
     scale_settings,
     style_of,
 )
+from pwcflow.visualization.error import score_of
 from pwcflow.visualization.look import DEFAULT_LOOK, Look
 from pwcflow.visualization.scene import Picture, Scene
 from pwcflow.visualization.style import Style
@@ -29,5 +30,6 @@ __all__ = [
     "picture_size",
     "scale_for",
     "scale_settings",
+    "score_of",
     "style_of",
 ]

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 
 from pwcflow.color import row_blocks
-from pwcflow.evaluation import OUTLIER_PX, OUTLIER_SHARE
+from pwcflow.evaluation import OUTLIER_PX, OUTLIER_SHARE, Score, score_pair
 from pwcflow.flow_file import Flow, known_pixels
 from pwcflow.visualization.key import BarKey, Key
 from pwcflow.visualization.look import Look
@@ -52,6 +52,17 @@ def draw(scene: Scene, look: Look, _: float) -> Picture:
         if not all_known:
             image[rows][~known] = unknown
     return image
+
+
+def score_of(scene: Scene) -> Score | None:
+    """Return how far the flow of a scene is from its true one, over all pixels that have an error.
+
+    None where there is no such pixel, or no true flow. The flows are of one size.
+    """
+    if scene.truth is None:
+        return None
+    known = known_pixels(scene.flow) & known_pixels(scene.truth)
+    return score_pair(scene.flow, scene.truth, known) if known.any() else None
 
 
 def _lengths(flow: Flow) -> Flow:

@@ -15,7 +15,9 @@ from pwcflow.training.scene import SHAPES, SURFACES, SceneSettings
 from pwcflow.warp import backward_warp
 from tests.host_kernel import host_kernel, needs_compiler
 
-SETTINGS = SceneSettings(height=64, width=96, layers=4, typical_motion=4.0, glossy=0.0)
+SETTINGS = SceneSettings(
+    height=64, width=96, layers=4, typical_motion=4.0, glossy=0.0, shadowed=0.0
+)
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +98,30 @@ def test_a_translated_object_before_a_still_background_has_the_flow_worked_out_b
     assert visible[35, 43] == 1
     assert visible[32, 55] == 0
     assert visible[32, 61] == 1
+
+
+def test_a_shadow_darkens_what_it_passes_over_and_leaves_it_its_flow(textures):
+    scenes = still_background(textures)
+    lit = compose(scenes, textures, 64, 96)
+    shadow, box = scenes.layers[0, 1], scenes.layers[0, 2]
+    for layer in (shadow, box):
+        layer["radius"], layer["aspect"], layer["softness"], layer["exponent"] = 10, 1, 0.5, 8
+        layer["shape"], layer["pose"] = SHAPES.index("superellipse"), (0.5, 0.5, 1, 0)
+    shadow["motion"][[2, 5]] = 5, -3  # about (43, 35) in frame 1, (48, 32) in frame 2
+    shadow["shade"] = 0.6
+    box["pose"][0] = 12.5  # about (60, 32) in both
+    dark = compose(scenes, textures, 64, 96)
+    for frame, x, y in ((0, 43, 35), (0, 36, 35), (1, 48, 32), (1, 41, 32)):
+        expected = 0.4 * lit.frames[frame, 0, y, x]
+        torch.testing.assert_close(dark.frames[frame, 0, y, x], expected, rtol=1e-3, atol=1e-4)
+    for frame, x, y in ((0, 30, 35), (1, 36, 32)):  # beside it
+        torch.testing.assert_close(dark.frames[frame, 0, y, x], lit.frames[frame, 0, y, x])
+    boxed = dark.frames[:, 0, 32, 60]
+    torch.testing.assert_close(boxed[0], boxed[1], rtol=1e-3, atol=1e-4)
+    assert not torch.allclose(boxed[1], 0.4 * boxed[1])
+    assert not dark.flow.any()
+    assert dark.visible[0, 35, 43] == 1
+    assert dark.visible[0, 32, 48] == 1
 
 
 def test_a_skeleton_is_solid_along_its_struts_as_wide_as_they_are(textures):
@@ -245,7 +271,10 @@ def test_a_renderer_draws_the_same_pairs_for_the_same_step_and_rank(textures):
     assert bool((one.valid == 1).all())
 
 
-SHARES = {"procedural": 0.5, "procedural_background": 0.5, "compressed": 0.0, "glossy": 0.5}
+SHARES = {
+    **{"procedural": 0.5, "procedural_background": 0.5},
+    **{"compressed": 0.0, "glossy": 0.5, "shadowed": 0.7},
+}
 """Some of everything, but for the codec: it makes a step of a last-bit difference, and
 `test_training_codec` compares it on its own."""
 

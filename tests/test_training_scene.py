@@ -11,6 +11,7 @@ from pwcflow.training.motions import moved
 from pwcflow.training.objects import place_objects
 from pwcflow.training.sampling import sample_scenes
 from pwcflow.training.scene import HARMONICS, SHAPES, SURFACES, SceneSettings
+from pwcflow.training.shadows import cast_shadows
 from pwcflow.training.struts import random_struts
 
 SETTINGS = SceneSettings()
@@ -209,6 +210,59 @@ def test_chains_of_limbs_hold_together_through_every_link():
     assert chains > 20
 
 
+def shadows(typical):
+    """Return objects and the shadows that they cast, of 600 scenes of one or two objects."""
+    objects = sample(600, seed=4, layers=2, attached=0.0, shadowed=0.0).layers[:, 1:].copy()
+    before = objects.copy()
+    everywhere = dataclasses.replace(SETTINGS, shadowed=1.0)
+    here = objects["radius"] > 0
+    cast_shadows(objects, np.random.default_rng(0), here, np.full(600, typical), everywhere)
+    behind, caster = objects.T
+    is_shadow = behind["shade"] > 0
+    assert (caster == before[:, 1]).all()  # the nearest one is nobody's shadow
+    assert (behind == before[:, 0])[~is_shadow].all()
+    assert not is_shadow[~here.all(1)].any()
+    assert 0.23 < is_shadow[here.all(1)].mean() < 0.37
+    return caster[is_shadow], behind[is_shadow]
+
+
+def test_a_shadow_lies_beside_what_casts_it_and_moves_like_it():
+    caster, shadow = shadows(typical=0.0)
+    for name in ("shape", "aspect", "amplitudes", "struts", "waves"):
+        assert (shadow[name] == caster[name]).all()
+    offset = (shadow["pose"] - caster["pose"])[:, :2].astype(float)
+    out = np.linalg.norm(offset, axis=-1) / caster["radius"]
+    assert out.min() >= 0.199
+    assert out.max() <= 1.501
+    assert shadow["shade"].min() >= 0.2
+    assert shadow["shade"].max() <= 0.9
+    for corner in CORNERS:
+        expected = moved(matrices(caster), corner) + offset
+        assert moved(matrices(shadow), corner + offset) == pytest.approx(expected, abs=0.05)
+
+
+def test_half_of_the_shadows_slip_by_a_part_of_the_typical_motion():
+    caster, shadow = shadows(typical=10.0)
+    centre = shadow["pose"][:, :2].astype(float)
+    offset = centre - caster["pose"][:, :2]
+    alike = moved(matrices(caster), centre - offset) + offset
+    slip = np.linalg.norm(moved(matrices(shadow), centre) - alike, axis=-1)
+    slips = slip > 0.01
+    assert 0.4 < slips.mean() < 0.6
+    assert slip[slips].mean() == pytest.approx(
+        3.0, rel=0.4
+    )  # some 45 of them: a standard error of 0.15
+
+
+def test_shadows_are_of_objects_that_are_there_and_cast_none():
+    layers = sample(400, attached=0.0, shadowed=1.0).layers[:, 1:]
+    is_shadow = (layers["shade"] > 0) & (layers["radius"] > 0)
+    last = (layers["radius"] > 0).sum(-1) - 1
+    assert not is_shadow[np.arange(400), last].any()
+    assert 0.1 < is_shadow.sum() / (layers["radius"] > 0).sum() < 0.3
+    assert not sample(400, shadowed=0.0).layers["shade"].any()
+
+
 @pytest.mark.parametrize(
     ("height", "width", "typical", "largest"),
     # The last: four times the area of the first.
@@ -291,7 +345,8 @@ def test_legs_begin_on_the_seat_and_rungs_end_on_legs_that_are_there():
 def test_objects_are_as_large_in_proportion_at_any_size():
     medians = []
     for height, width in ((128, 128), (384, 512), (448, 768)):
-        radius = sample(400, height=height, width=width, attached=0.0).layers["radius"][:, 1:]
+        alone = {"attached": 0.0, "shadowed": 0.0}
+        radius = sample(400, height=height, width=width, **alone).layers["radius"][:, 1:]
         medians.append(np.median(radius[radius > 0]) / np.sqrt(height * width))
     assert medians == pytest.approx([medians[0]] * 3, rel=1e-5)
     # Of the large ones, 0.8 of all, it is sqrt(0.06 * 0.5) = 0.17; small and thin ones lower it.

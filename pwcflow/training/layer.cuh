@@ -97,6 +97,10 @@ __device__ Sample sample(const Textures& textures, const Layer& layer, float2 X,
         result.alpha = 0.0f;
         return result;
     }
+    if (layer.shade > 0.0f) {  // black that is seen through
+        result.alpha *= layer.shade;
+        return result;
+    }
     if (layer.surface == SPRITE) {
         const float4 c = sprite_at(textures, layer, X);
         result.colour = make_float3(c.x, c.y, c.z) * (1.0f / fmaxf(c.w, 1.0f / 255.0f));

@@ -48,7 +48,7 @@ extern "C" __global__ void compose(const Layer* __restrict__ scenes, int layers,
                 const Sample s = sample(textures, layer, X, p, 0);
                 first = first + s.colour * (s.alpha * first_left);
                 first_left *= 1.0f - s.alpha;
-                if (seen < 0 && s.alpha > 0.5f) {
+                if (seen < 0 && layer.shade == 0.0f && s.alpha > 0.5f) {
                     seen = i;
                     target = q;
                 }
@@ -67,7 +67,7 @@ extern "C" __global__ void compose(const Layer* __restrict__ scenes, int layers,
     bool clear = to_x >= 0 && to_x <= width - 1 && to_y >= 0 && to_y <= height - 1;
     for (int i = layers - 1; i > seen && clear; --i) {
         const Layer& layer = stack[i];
-        if (layer.radius <= 0.0f) continue;
+        if (layer.radius <= 0.0f || layer.shade > 0.0f) continue;
         const float2 X = in_object(layer, target);
         clear = !(near(layer, X) && alpha_at(textures, layer, X) > 0.5f);
     }

@@ -89,7 +89,7 @@ def compose(scenes: Scenes, textures: Textures, height: int, width: int) -> Comp
         alpha = alpha * ((seen < 0) | (first_left > SEEN_THROUGH))
         first += colour * (alpha * first_left).unsqueeze(-1)
         first_left *= 1 - alpha
-        hit = (seen < 0) & (alpha > 0.5)
+        hit = (seen < 0) & (layer.shade == 0) & (alpha > 0.5)
         seen = torch.where(hit, i, seen)
         target = torch.where(hit.unsqueeze(-1), q, target)
         colour, alpha = _sample(textures, layer, _in_object(layer, p), p, 1)
@@ -101,7 +101,7 @@ def compose(scenes: Scenes, textures: Textures, height: int, width: int) -> Comp
     )
     for i in range(count):
         hides = _alpha(textures, stack[i], _in_object(stack[i], target)) > 0.5
-        clear &= ~(hides & (seen < i))
+        clear &= ~(hides & (stack[i].shade == 0) & (seen < i))
     flow = (target - p).permute(0, 3, 1, 2).contiguous()
     return Composed(torch.stack((first, second)), flow, clear.float())
 
@@ -166,7 +166,9 @@ def _sample(
         there = _mapped(layer.reflection[..., which, :], p)
         reflected = _photo(textures, layer.reflected, there)
         seen = seen + (reflected - seen) * layer.gloss.unsqueeze(-1)
-    return seen, alpha
+    is_shadow = layer.shade > 0  # black that is seen through
+    seen = torch.where(is_shadow.unsqueeze(-1), 0, seen)
+    return seen, torch.where(is_shadow, alpha * layer.shade, alpha)
 
 
 def _mapped(matrix: Tensor, at: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from pwcflow.training.objects import move_objects, place_objects, shape_objects
 from pwcflow.training.optics import random_optics
 from pwcflow.training.randomness import Rng, happens, log_uniform, sign
 from pwcflow.training.scene import LAYER, Array, Scenes, SceneSettings
+from pwcflow.training.shadows import cast_shadows
 from pwcflow.training.surfaces import add_reflections, choose_surfaces
 from pwcflow.training.tints import random_tints
 
@@ -47,6 +48,7 @@ def sample_scenes(
     move_objects(objects, rng, places, cameras, typical, s)
     layers["waves"][typical == 0] = 0
     attach_objects(objects, rng, typical, s)
+    cast_shadows(objects, rng, present, typical, s)
     add_reflections(layers, rng, photos, photo_size, typical, s)
     objects["radius"] *= present
     return Scenes(layers, optics)

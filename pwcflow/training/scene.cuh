@@ -29,8 +29,9 @@ struct Layer {
     float gloss;
     int reflected;
     float reflection[2][6];
+    float shade;
 };
-static_assert(sizeof(Layer) == 532, "LAYER in scene.py has 133 words");
+static_assert(sizeof(Layer) == 536, "LAYER in scene.py has 134 words");
 
 // As OPTICS in scene.py.
 struct Optics {

@@ -1,7 +1,8 @@
 """What a scene for training is: flat layers that move, and the light and lens that see them.
 
 A scene is numbers only; `sampling` draws them at random, `render` makes two frames and their
-exact flow from them. Layer 0 is the background, each further one lies in front of those before it.
+exact flow from them. Layer 0 is the background, each further one lies in front of those before it,
+or is a shadow on them, whose flow is nobody's.
 Coordinates are pixels with the origin at the image's centre, x to the right and y down.
 
 The trick that makes flow exact: layers are placed in the *second* frame. A point q of frame 2 shows
@@ -50,6 +51,7 @@ LAYER = np.dtype(
         ("gloss", "f4"),  # share of that colour that what it reflects takes
         ("reflected", "i4"),  # the photograph that it reflects
         ("reflection", "f4", (2, 6)),  # by frame: affine map, image -> its px, row by row
+        ("shade", "f4"),  # of a shadow: share of the light that it takes; 0 for a surface
     ]
 )
 SHAPES = ("everywhere", "blob", "superellipse", "ring", "bars", "skeleton", "sprite")
@@ -112,6 +114,8 @@ class SceneSettings:
     """Share of scenes in which objects belong together: limbs on joints, patches on objects."""
     glossy: float = 0.12
     """Share of objects that reflect what moves otherwise; of backgrounds a third of it."""
+    shadowed: float = 0.3
+    """Share of scenes in which objects cast shadows."""
     compressed: float = 0.2
     """Share of scenes whose images have been through a codec of 8 x 8 blocks."""
 

@@ -51,6 +51,12 @@ def test_a_share_of_weights_and_the_rest_of_the_trained(keep, expected):
     assert between["b"].shape == (1, 1)
 
 
+def test_a_share_is_rounded_once():
+    # 3/4 of -1 and 1/4 of 3 + 2^-22. Their difference, 4 + 2^-22, is no float32.
+    trained, initial = ({"a": torch.tensor([value])} for value in (-1.0, 3.0 + 2.0**-22))
+    assert interpolated(trained, initial, 0.25)["a"].tolist() == [2.0**-24]
+
+
 def test_weights_that_did_not_change_stay_to_the_last_bit():
     weights = {"a": torch.rand(1000, generator=torch.Generator().manual_seed(1))}
     for keep in (0.1, 0.2, 0.7):

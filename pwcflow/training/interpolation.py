@@ -19,4 +19,10 @@ def interpolated(
     """
     if kept is None:
         return trained
-    return {name: torch.lerp(weights, kept[name], keep) for name, weights in trained.items()}
+    return {name: _between(weights, kept[name], keep) for name, weights in trained.items()}
+
+
+def _between(trained: Tensor, kept: Tensor, keep: float) -> Tensor:
+    # In float32 a GPU, which rounds a product and a sum in one, comes to other weights than a CPU
+    # does from the same checkpoint.
+    return torch.lerp(trained.double(), kept.double(), keep).to(trained.dtype)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import threading
@@ -15,7 +16,7 @@ import torch
 from pwcflow.counted import counted
 from pwcflow.errors import DeviceError, OutputError, WeightsError
 from pwcflow.locks import InUseError, locked_folder
-from pwcflow.training.checkpoint import load_checkpoint
+from pwcflow.training.checkpoint import load_checkpoint, save_checkpoint
 from pwcflow.training.recipe import DEFAULT, RECIPES, Stage, run_recipe
 from pwcflow.training.trainer import train
 from pwcflow.weights import load_weights
@@ -299,6 +300,67 @@ def test_a_recipe_whose_first_stage_is_gone_is_not_begun_anew(whole, tmp_path):
     shutil.rmtree(tmp_path / "copy/1")
     with pytest.raises(WeightsError, match=r"whose first stage, .*1, is gone; bring that back"):
         recipe(replace(settings_of(tmp_path / "copy"), resume=True))
+
+
+def test_a_stage_that_is_gone_is_not_trained_anew_behind_the_one_after_it(whole, tmp_path):
+    copy = tmp_path / "copy"
+    copy_run(whole[0], copy)
+    shutil.rmtree(copy / "2")
+    before = files_below(tmp_path)
+    told = (
+        f"{copy}/2 is gone, but {copy}/3 went on from what it came to; bring it back, or remove "
+        f"{copy}/3, too, and --resume trains all of them anew"
+    )
+    with pytest.raises(WeightsError, match=f"^{re.escape(told)}$"):
+        recipe(settings_of(copy, resume=True))
+    assert files_below(tmp_path) == before
+    shutil.rmtree(copy / "3")
+    recipe(settings_of(copy, resume=True))
+    weights = (copy / "weights.safetensors").read_bytes()
+    assert weights == (whole[0] / "weights.safetensors").read_bytes()
+
+
+def test_a_result_that_is_not_whole_is_of_no_use_to_later_stages_without_a_checkpoint(
+    whole, tmp_path
+):
+    copy_run(whole[0], tmp_path / "copy")
+    (tmp_path / "copy/1/result.json").write_text("{")
+    (tmp_path / "copy/1/checkpoint.pt").unlink()
+    with pytest.raises(WeightsError, match=r"1 is gone, but .*2 went on .* remove .*2 to .*3, too"):
+        recipe(settings_of(tmp_path / "copy", resume=True))
+
+
+@pytest.mark.parametrize("gone", [None, "result.json", "checkpoint.pt"])
+def test_a_stage_that_was_begun_with_other_weights_than_those_before_it_is_not_kept(
+    whole, tmp_path, gone
+):
+    """As the third if the second was trained anew, to its end or not."""
+    copy = tmp_path / "copy"
+    copy_run(whole[0], copy)
+    first, second = (load_checkpoint(copy / name / "checkpoint.pt") for name in "12")
+    # As if its steps had not changed the weights.
+    shutil.copy(copy / "1/weights.safetensors", copy / "2/weights.safetensors")
+    save_checkpoint(copy / "2/checkpoint.pt", replace(second, optimizer=first.optimizer))
+    if gone:
+        (copy / "2" / gone).unlink()
+    before = files_below(tmp_path)
+    told = (
+        f"{copy}/3 was begun with other weights than those of {copy}/2, which was trained anew "
+        f"since, or replaced; bring the earlier one back, or remove {copy}/3, and --resume goes on "
+        f"from {copy}/2"
+    )
+    with pytest.raises(WeightsError, match=f"^{re.escape(told)}$"):
+        recipe(settings_of(copy, resume=True))
+    assert files_below(tmp_path) == before
+
+
+def test_stages_follow_though_the_weights_between_are_damaged_and_cannot_come_back(whole, tmp_path):
+    """What is wrong is told of the file."""
+    copy_run(whole[0], tmp_path / "copy")
+    (tmp_path / "copy/2/checkpoint.pt").unlink()
+    os.truncate(tmp_path / "copy/2/weights.safetensors", 1000)
+    with pytest.raises(WeightsError, match=r"there is no checkpoint .*/2/checkpoint.pt to go on"):
+        recipe(settings_of(tmp_path / "copy", resume=True))
 
 
 def test_torchrun_is_refused_in_one_line(here, monkeypatch):

@@ -136,16 +136,33 @@ def load_checkpoint(path: Path) -> Checkpoint:
     )
 
 
+def begun_with_of(path: Path) -> dict[str, str] | None:
+    """Return what the run of a checkpoint was begun with, its tensors unread; None if unknown.
+
+    It is not known either of a file that is missing or damaged: `load_checkpoint` tells of that.
+    """
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        begun_with = content.get("begun_with")
+    except Exception:  # torch raises nearly anything for broken bytes
+        return None
+    return begun_with if isinstance(begun_with, dict) else None
+
+
 def export_weights(weights: Mapping[str, Tensor], path: Path) -> None:
     """Write weights of an `AlignedPwcNet` as a float16 safetensors file for `PwcNet`.
 
     Raises:
         OutputError: the file cannot be written.
     """
-    plain = unalign_state(weights)
-    halves = {name: plain[name].to(EXPORTED).contiguous() for name in expected_shapes()}
     with replacing_alone(path) as temporary:
-        temporary.write_bytes(save(halves))  # `save_file` would let nobody else read it
+        temporary.write_bytes(exported(weights))  # `save_file` would let nobody else read it
+
+
+def exported(weights: Mapping[str, Tensor]) -> bytes:
+    """Return the content of the file that `export_weights` writes."""
+    plain = unalign_state(weights)
+    return save({name: plain[name].to(EXPORTED).contiguous() for name in expected_shapes()})
 
 
 def are_finite(weights: Mapping[str, Tensor]) -> bool:

@@ -1,6 +1,5 @@
 """From nothing to weights like the shipped ones: runs in a row, each from the weights before it."""
 
-import json
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,17 +7,17 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pwcflow.atomic_file import replacing
 from pwcflow.datasets import find_pairs
 from pwcflow.device import find_device
-from pwcflow.errors import DeviceError, OutputError, WeightsError
+from pwcflow.errors import DeviceError, WeightsError
 from pwcflow.locks import locked_folder, replacing_alone
 from pwcflow.outputs import make_folder
 from pwcflow.training.divergence import DivergedError
 from pwcflow.training.interruption import catching_interruptions
 from pwcflow.training.log import RunLog
 from pwcflow.training.ranks import started_by_torchrun
-from pwcflow.training.result import RESULT, finished_result, restore_weights, write_result
+from pwcflow.training.recipe_folder import check_folder, is_begun, write_record
+from pwcflow.training.result import finished_result, restore_weights, write_result
 from pwcflow.training.room import check_room
 from pwcflow.training.run import run_training
 from pwcflow.training.scene import SceneSettings
@@ -63,8 +62,6 @@ DEFAULT = (
 """The first legs of the shipped weights had no robust loss either; see weights/RUNS.md."""
 
 RECIPES = {"default": DEFAULT}
-RECORD = "recipe.json"
-"""What all stages of a run have in common, in its folder."""
 
 
 def run_recipe(
@@ -102,15 +99,15 @@ def run_recipe(
             "with --devices N"
         )
     runs = [_run_of(settings, stage, number) for number, stage in enumerate(stages, 1)]
-    _check_output(settings, runs)
+    check_folder(settings, runs)
     find_device(settings.device)
     check_folders(photos, sprites, holdout)
     if manifest:
         find_pairs("manifest", manifest)
     check_room(settings.output, [run for run in runs if finished_result(run.output) is None])
     make_folder(settings.output)
-    if not any(map(_is_begun, runs)):
-        _write_record(settings)
+    if not any(map(is_begun, runs)):
+        write_record(settings)
     log = RunLog(settings.log_path, echo=settings.echo)
     results: list[dict[str, Any]] = []
     with catching_interruptions() as interruption:
@@ -163,53 +160,6 @@ def _run_of(settings: TrainSettings, stage: Stage, number: int) -> TrainSettings
     return replace(run, resume=settings.resume and begun)
 
 
-def _check_output(settings: TrainSettings, runs: Sequence[TrainSettings]) -> None:
-    begun = [run.output for run in runs if _is_begun(run)]
-    of_another = [settings.checkpoint_path, *([] if begun else [settings.weights_path])]
-    for path in filter(Path.exists, of_another):
-        raise OutputError(f"{path} is of a run without a recipe; choose another folder")
-    if begun and not settings.resume:
-        raise OutputError(f"{begun[-1]} is of an earlier run; resume it, or choose another folder")
-    if begun and not _is_begun(runs[0]):
-        raise WeightsError(
-            f"{settings.output} is of a recipe whose first stage, {runs[0].output}, is gone; bring "
-            "that back, or choose another folder"
-        )
-    if begun:
-        _check_same(settings)
-
-
-def _check_same(settings: TrainSettings) -> None:
-    """Refuse what the stages that are done were not trained with; without a record, nothing."""
-    try:
-        before = json.loads((settings.output / RECORD).read_bytes())
-    except (OSError, ValueError):
-        return
-    if not isinstance(before, dict):
-        return
-    for name, value in _in_common(settings).items():
-        if before.get(name) != value:
-            raise WeightsError(
-                f"{settings.output} is of a recipe with the {name} {before.get(name)}; resume it "
-                f"so, not with {value}, or choose another folder"
-            )
-
-
-def _write_record(settings: TrainSettings) -> None:
-    with replacing(settings.output / RECORD) as temporary:
-        temporary.write_text(json.dumps(_in_common(settings)), encoding="utf-8")
-
-
-def _in_common(settings: TrainSettings) -> dict[str, Any]:
-    steps, minutes = settings.steps, settings.minutes
-    length = f"{steps} steps" if minutes is None else f"{minutes:.12g} minutes"
-    return {"length": length, "batch": settings.batch, "seed": settings.seed}
-
-
-def _is_begun(run: TrainSettings) -> bool:
-    return run.checkpoint_path.exists() or (run.output / RESULT).exists()
-
-
 @contextmanager
 def _telling_how_to_go_on(number: int, runs: Sequence[TrainSettings]) -> Iterator[None]:
     """Say what to do about an interruption or a failure of a stage."""
@@ -228,7 +178,7 @@ def _telling_how_to_go_on(number: int, runs: Sequence[TrainSettings]) -> Iterato
         ) from error
     except KeyboardInterrupt:
         how = "the same command begins anew"
-        if any(_is_begun(run) for run in runs):
+        if any(is_begun(run) for run in runs):
             how = "the same command with --resume goes on from there"
         raise KeyboardInterrupt(f"stage {number} of {len(runs)} is not finished; {how}") from None
 

@@ -1,8 +1,11 @@
 """What a run came to, in its folder."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
+
+from torch import Tensor
 
 from pwcflow.atomic_file import replacing
 from pwcflow.errors import WeightsError
@@ -56,6 +59,14 @@ def restore_weights(run: TrainSettings) -> None:
     try:
         load_weights(run.weights_path, quiet=True)
     except WeightsError:
-        checkpoint = load_checkpoint(run.checkpoint_path)
-        average = checkpoint.optimizer["average"]
-        export_weights(interpolated(average, checkpoint.kept, run.keep), run.weights_path)
+        export_weights(weights_of_checkpoint(run), run.weights_path)
+
+
+def weights_of_checkpoint(run: TrainSettings) -> Mapping[str, Tensor]:
+    """Return what `export_weights` writes of the run as its checkpoint has it.
+
+    Raises:
+        WeightsError: the checkpoint is damaged or gone.
+    """
+    checkpoint = load_checkpoint(run.checkpoint_path)
+    return interpolated(checkpoint.optimizer["average"], checkpoint.kept, run.keep)

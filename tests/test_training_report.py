@@ -195,6 +195,36 @@ def test_a_run_that_is_interrupted_while_it_is_measured_at_its_end_is_measured_l
     assert (resumed.loss, resumed.epe_px) == pytest.approx((summary.loss, summary.epe_px), rel=1e-5)
 
 
+def test_a_measurement_between_that_is_interrupted_is_made_when_the_run_goes_on(tmp_path):
+    measured = []
+
+    def sets(device):
+        measured.append(device)
+        stops = len(measured) == 2  # of the steps 0, 1, 1 again, 2 and 3
+        return {"holdout": partial(StoppingIn if stops else ShiftedTextures, device, 8, 10)}
+
+    parts, whole = (tiny(tmp_path / name, validate_every=1) for name in ("parts", "whole"))
+    assert train(parts, shifted_textures, sets).outcome == "interrupted"
+    assert [line["step"] for line in lines(parts.output)] == [0, 1]
+    resumed = replace(parts, resume=True)
+    assert train(resumed, shifted_textures, sets).outcome == "finished"
+    train(whole, shifted_textures, sets)
+    told = lines(parts.output)
+    assert [line["step"] for line in told] == [0, 1, 1, 2, 2, 3, 3]
+    assert split(told)[0] == split(lines(whole.output))[0]
+    train(replace(resumed, steps=4), shifted_textures, sets)  # step 3 has been measured
+    assert [line["step"] for line in lines(parts.output)] == [0, 1, 1, 2, 2, 3, 3, 4, 4]
+
+
+def test_a_log_tells_whether_a_step_has_a_value_of_a_kind(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text(
+        '{"step": 1, "epe_px": 3.5}\n{"step": 2, "holdout_epe_px": 2.5}\n[]\n{"step": 1'
+    )
+    log = RunLog(path)
+    assert [log.tells(step, "_epe_px") for step in (0, 1, 2)] == [False, False, True]
+
+
 def test_the_last_value_of_a_log_is_that_of_the_last_line_that_has_it(tmp_path):
     path = tmp_path / "log.jsonl"
     path.write_text('{"loss": 3.5}\n{"loss": 2.5}\n{"training_epe_px": 1.5}\n[]\n{"loss": 1.')

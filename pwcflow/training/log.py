@@ -54,6 +54,11 @@ class RunLog:
                 return values[name]
         return None
 
+    def tells(self, step: int, ending: str) -> bool:
+        """Return whether a line of a step has a value whose name has this ending."""
+        lines = filter(lambda line: _step_of(line) == step, self._text().splitlines())
+        return any(name.endswith(ending) for line in lines for name in _parsed(line))
+
     def say(self, sentence: str) -> None:
         """Write a sentence to stderr if lines go there, and not to the file."""
         self._tell(f"{sentence}\n")

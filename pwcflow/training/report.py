@@ -11,6 +11,9 @@ from pwcflow.training.step import Statistics
 from pwcflow.training.tensorboard import EventFile
 from pwcflow.training.validation import Measured
 
+_ERROR = "_epe_px"
+"""What the log calls the error on a validation set, after the set's name."""
+
 
 class Report:
     """Tells of each interval of steps and of each validation; only the first process writes."""
@@ -110,12 +113,16 @@ class Report:
         """Tell how the weights do."""
         line: dict[str, object] = {"step": step}
         for name, result in measured.items():
-            line[f"{name}_epe_px"] = result.epe_px
+            line[f"{name}{_ERROR}"] = result.epe_px
             line[f"{name}_motion_px"] = result.motion_px
         self._tell("validation", line)
         if self._events:
             for name, result in measured.items():
                 self._events.add_picture("validation", name, result.sheet, step)
+
+    def has_validation(self, step: int) -> bool:
+        """Return whether the log, which the first process has, tells how weights did at a step."""
+        return self._log is not None and self._log.tells(step, _ERROR)
 
     def close(self) -> None:
         """Write what is left."""

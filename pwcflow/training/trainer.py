@@ -181,6 +181,8 @@ class _Run:
             if self._step == 0:
                 self._validate(interruption)
                 self._errors_before = self._errors
+            elif self._is_to_be_measured() and not self._told.has_validation(self._step):
+                self._validate(interruption)  # what an interruption had cut short
             outcome = self._make_steps(interruption)
             seconds = self._elapsed()
             if outcome == "diverged":
@@ -256,8 +258,7 @@ class _Run:
             self._pairs += self._settings.batch * self._ranks.world
             if self._step % self._settings.log_every == 0:
                 self._report()
-            every = self._settings.validate_every
-            if every is not None and self._step % every == 0:
+            if self._is_to_be_measured():
                 self._validate(interruption)
             pause = self._settings.checkpoint_seconds
             due = self._ranks.rank == 0 and time.monotonic() - self._last_save >= pause
@@ -293,6 +294,10 @@ class _Run:
             rate=self._rate,
             scale=self._optimizer.scale.item(),
         )
+
+    def _is_to_be_measured(self) -> bool:
+        every = self._settings.validate_every
+        return every is not None and self._step % every == 0
 
     def _validate(self, interruption: Interruption) -> None:
         """Measure `_weights()` on pairs that stay the same; the clock stands meanwhile."""

@@ -1,8 +1,11 @@
 """Several processes train one network: other pairs, equal weights, errors told once."""
 
+import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 import time
 from dataclasses import replace
 
@@ -15,6 +18,7 @@ from torch.multiprocessing import ProcessExitedException
 
 from pwcflow.errors import PwcFlowError, WeightsError
 from pwcflow.training.checkpoint import load_checkpoint
+from pwcflow.training.divergence import DivergedError
 from pwcflow.training.initial import initial_weights
 from pwcflow.training.processes import run_processes
 from pwcflow.training.trainer import train
@@ -22,6 +26,7 @@ from pwcflow.weights import load_weights
 from tests.command_line import posix
 from tests.training_source import (
     ShiftedTextures,
+    join_as,
     lines,
     run_and_keep_the_state,
     shifted_textures,
@@ -31,11 +36,14 @@ from tests.training_source import (
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def test_processes_see_other_pairs_and_keep_equal_weights(tmp_path):
+def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    mp.spawn(run_and_keep_the_state, (tiny(tmp_path, steps=2), 2, port), nprocs=2)
+        return probe.getsockname()[1]
+
+
+def test_processes_see_other_pairs_and_keep_equal_weights(tmp_path):
+    mp.spawn(run_and_keep_the_state, (tiny(tmp_path, steps=2), 2, free_port()), nprocs=2)
     first, second = (torch.load(tmp_path / f"rank{rank}.pt") for rank in (0, 1))
     for slot, tensors in first.items():
         assert all(torch.equal(second[slot][name], tensors[name]) for name in tensors), slot
@@ -91,6 +99,61 @@ def test_a_run_goes_on_with_another_number_of_devices_and_says_so(tmp_path, capf
     assert train(resumed, shifted_textures).pairs == 1 + 2
     assert capfd.readouterr().err.splitlines()[0] == "going on with 2 devices instead of 1"
     assert load_checkpoint(settings.checkpoint_path).settings["devices"] == 2
+
+
+def pairs_to_measure_on(device):
+    return {"training": lambda: ShiftedTextures(device)}
+
+
+def diverge_and_keep_what_is_told(rank, settings, world, port):
+    """Be one of the processes that torchrun would start; leave the error that ends it in a file."""
+    join_as(rank, world, port)
+    try:
+        train(settings, shifted_textures, pairs_to_measure_on)
+    except DivergedError as error:
+        (settings.output / f"rank{rank}.txt").write_text(str(error))
+
+
+def test_all_processes_end_with_the_error_that_the_first_alone_can_see(tmp_path):
+    """It alone measures. The weights are finite: see the same run in one process."""
+    settings = tiny(tmp_path, steps=1, peak_lr=4e3)
+    mp.spawn(diverge_and_keep_what_is_told, (settings, 2, free_port()), nprocs=2)
+    first, second = ((tmp_path / f"rank{rank}.txt").read_text() for rank in (0, 1))
+    assert first == second
+    assert first.startswith("training diverged: the errors of the weights of step 1 are not finite")
+    assert not settings.weights_path.exists()
+
+
+def torchrun(*options):
+    """Train in two processes for a step; return the exit code and what both print."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command = ["train", "-o", "run", "--size", "64x64", "--batch", "1", "--device", "cpu"]
+    run = subprocess.run(
+        [*launcher, "--nproc-per-node", "2", "-m", "pwcflow", *command, "--steps", "1", *options],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    return run.returncode, run.stdout, run.stderr.splitlines()
+
+
+def test_under_torchrun_what_a_run_came_to_is_told_once(here):
+    code, stdout, _ = torchrun("--json")
+    assert code == 0
+    summary = json.loads(stdout)
+    assert (summary["outcome"], summary["step"], summary["pairs"]) == ("finished", 1, 2)
+    assert set(summary["errors"]) == set(summary["errors_before"]) == {"training"}
+
+
+def test_under_torchrun_no_process_takes_a_run_that_diverged_for_finished(here):
+    code, stdout, stderr = torchrun("--lr", "4e3")
+    assert (code, stdout) == (1, "")
+    told = (
+        "error: training diverged: the errors of the weights of step 1 are not finite; begin anew "
+        "in another folder with a lower rate"
+    )
+    assert {line for line in stderr if line.startswith("error: ")} == {told}
+    assert not (here / "run/weights.safetensors").exists()
 
 
 class EndedInItsFifteenthStep(ShiftedTextures):

@@ -61,11 +61,16 @@ def fixed_textures(device, rank, world):
     return ShiftedTextures(device, rank, world, fixed=True)
 
 
-def run_and_keep_the_state(rank, settings, world, port):
-    """Be one of the processes that torchrun would start; leave the optimizer's state in a file."""
+def join_as(rank, world, port):
+    """Let this process know what torchrun tells one of those it starts."""
     torch.set_num_threads(1)
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world)}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+
+
+def run_and_keep_the_state(rank, settings, world, port):
+    """Be one of the processes that torchrun would start; leave the optimizer's state in a file."""
+    join_as(rank, world, port)
     with joined_by_environment(settings.device) as ranks:
         run = _Run(settings, shifted_textures, None, None, ranks)
         run.run()

@@ -319,4 +319,5 @@ def train(
                 f"{counted(result['pairs'], 'pair')}; the same command with --resume goes on from "
                 "there"
             )
-        tell(told(result), result, quiet=quiet, as_json=as_json)
+        if is_first_process():  # of those that torchrun started, it alone knows all of it
+            tell(told(result), result, quiet=quiet, as_json=as_json)

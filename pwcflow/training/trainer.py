@@ -195,14 +195,7 @@ class _Run:
                 raise self._diverged(f"the weights of step {self._step} are not finite in float16")
             if not self._skipped_in_a_row():  # else the last checkpoint may be better
                 self._save_once()
-            if outcome == "finished" and self._validated_step != self._step:
-                self._validate(interruption)
-                if interruption.requested:  # what is left is to measure, once it is resumed
-                    outcome = "interrupted"
-            if self._validated_step and not all(map(math.isfinite, self._errors.values())):
-                raise self._diverged(
-                    f"the errors of the weights of step {self._validated_step} are not finite"
-                )
+            outcome = self._measure_at_last(outcome, interruption)
             self._save_once()
             if self._ranks.rank == 0:
                 export_weights(weights, settings.weights_path)
@@ -321,6 +314,25 @@ class _Run:
         self._errors = {name: result.epe_px for name, result in measured.items()}
         self._errors_of_no_motion = {name: result.motion_px for name, result in measured.items()}
         self._told.validation(self._step, measured)
+
+    def _measure_at_last(self, outcome: Outcome, interruption: Interruption) -> Outcome:
+        """Measure the weights of a finished run, and return the outcome; the same in all processes.
+
+        Raises:
+            DivergedError: the errors as measured last, if after some steps, are not finite.
+        """
+        cut = False
+        if outcome == "finished" and self._validated_step != self._step:
+            self._validate(interruption)
+            cut = interruption.requested  # what is left is to measure, once it is resumed
+        finite = all(map(math.isfinite, self._errors.values()))
+        # Only the first process knows what came out.
+        found = torch.tensor([cut, self._validated_step or 0, finite], device=self._ranks.device)
+        self._ranks.copy_first([found])
+        cut, measured, finite = found.tolist()
+        if measured and not finite:
+            raise self._diverged(f"the errors of the weights of step {measured} are not finite")
+        return "interrupted" if cut else outcome
 
     def _weights(self) -> Mapping[str, Tensor]:
         """Return the weights that come out of the run if it ends here."""

@@ -190,6 +190,51 @@ def test_a_longer_run_at_another_rate_is(learnt, tmp_path):
     assert train(settings, fixed_textures).step == 16
 
 
+def test_the_rate_of_a_run_that_is_made_shorter_is_that_of_the_shorter_one(tmp_path):
+    """Half a cosine from 1e-3 to 5e-6: at 1/6 and 1/3 of a run, and at 3/4 and 4/4 of another."""
+    settings = tiny(tmp_path, steps=6, peak_lr=1e-3, warm_share=0.0)
+    train(settings, stopping_at(2))
+    train(replace(settings, steps=4, resume=True), shifted_textures)
+    rates = [0.000933348, 0.00075125, 0.000150714, 0.000005]
+    assert [line["lr"] for line in lines(tmp_path)] == rates
+
+
+@pytest.fixture(scope="module")
+def long_run(tmp_path_factory):
+    """A run of 50,000 minutes that stopped after a third of them, at a thousand steps a second."""
+    settings = tiny(tmp_path_factory.mktemp("long"), steps=1)
+    train(settings, shifted_textures)
+    begun = load_checkpoint(settings.checkpoint_path)
+    save_checkpoint(settings.checkpoint_path, replace(begun, step=10**9, seconds=1e6))
+    settings.log_path.unlink()
+    return replace(settings, steps=None, minutes=50_000, warm_share=0.0, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "rate"),
+    # Half a cosine from 1e-3 to 5e-6, after a third, two thirds, and a sixth.
+    [(50_000, 0.00075125), (25_000, 0.00025375), (100_000, 0.000933348)],
+)
+def test_the_rate_by_minutes_is_that_of_the_new_ones(long_run, tmp_path, minutes, rate):
+    settings = replace(long_run, output=tmp_path, minutes=minutes, peak_lr=1e-3)
+    shutil.copy(long_run.checkpoint_path, settings.checkpoint_path)
+    assert train(settings, stopping_at(10**9 + 1)).outcome == "interrupted"
+    told = [(line["step"], line["lr"]) for line in lines(tmp_path)]
+    assert told == [(10**9 + 1, pytest.approx(rate, rel=1e-5))]
+
+
+def test_a_run_that_is_made_shorter_than_it_was_is_finished_at_once(long_run, tmp_path, capfd):
+    settings = replace(long_run, output=tmp_path, minutes=16_000, echo=True)  # 960,000 seconds
+    shutil.copy(long_run.checkpoint_path, settings.checkpoint_path)
+    summary = train(settings, shifted_textures)
+    assert (summary.outcome, summary.step) == ("finished", 10**9)
+    assert lines(tmp_path) == []
+    assert summary.weights.read_bytes() == long_run.weights_path.read_bytes()
+    assert capfd.readouterr().err.splitlines()[1:] == [
+        "the run is as long as it is to be: there is nothing left to train"
+    ]
+
+
 def test_muon_lowers_the_loss_of_one_pair(tmp_path):
     settings = tiny(tmp_path, steps=15, peak_lr=1e-3, log_every=5, optimizer="muon")
     summary = train(settings, fixed_textures)

@@ -240,10 +240,13 @@ class _Run:
         """Step until there is a reason to stop, and return it; the same in all processes."""
         first = self._step
         self._told.begin(self._step)
-        if not interruption.requested:
+        outcome = self._reason_to_stop(interruption, first)
+        if outcome is None:
             log_every = self._settings.log_every
             self._told.say(training_told(first, log_every, self._agrees_always))
-        while (outcome := self._reason_to_stop(interruption, first)) is None:
+        elif outcome == "finished":
+            self._told.say("the run is as long as it is to be: there is nothing left to train")
+        while outcome is None:
             peak, warm_share = self._settings.peak_lr, self._settings.warm_share
             self._rate = one_cycle(self._pace.progress(self._step + 1), peak, warm_share)
             self._work.run(self._rate, self._add_up_gradients, self._load_next)
@@ -257,6 +260,7 @@ class _Run:
             due = self._ranks.rank == 0 and time.monotonic() - self._last_save >= pause
             if due and not self._skipped_in_a_row() and are_finite(self._weights()):
                 self._save()
+            outcome = self._reason_to_stop(interruption, first)
         if self._step > self._told.told:
             self._report()
         return outcome

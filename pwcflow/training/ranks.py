@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -14,6 +15,10 @@ from pwcflow.device import find_device
 
 ENVIRONMENT = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
 """What torchrun tells each process it starts."""
+PATIENCE = timedelta(hours=6)
+"""How long processes wait for one another: the first one measures on as many pairs as it is given,
+and the ten minutes of NCCL are soon over. One that ends lets nobody wait: whoever started it ends
+the others."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +107,7 @@ def _group(ranks: Ranks, store: Store | None) -> Iterator[Ranks]:
         store=store,
         rank=ranks.rank,
         world_size=ranks.world,
+        timeout=PATIENCE,
         device_id=ranks.device if on_gpu else None,
     )
     try:

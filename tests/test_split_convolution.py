@@ -126,3 +126,23 @@ def test_mistakes_are_named(index, mistake, problem):
     given[index] = mistake(given[index])
     with pytest.raises(ValueError, match=problem):
         split_convolution(*given)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("n", "height", "width"),
+    [(1, 8192, 8200), (MAX_GRID + 2, 1, 1024)],
+    ids=["large", "many"],
+)
+def test_offsets_past_two_to_the_31_are_right(n, height, width):
+    def zeros(channels, *size):
+        shape = (n, *size, channels)
+        return torch.zeros(shape, device="cuda", dtype=torch.float16).permute(0, 3, 1, 2)
+
+    images, out = zeros(8, 2 * height, 2 * width), zeros(32, height, width)
+    assert min(images.numel(), out.numel()) > 2**31
+    images[-1, 0, -1, -1] = -3  # which the last window alone sees
+    weight, bias = torch.ones(16, 3, 3, 3, device="cuda"), torch.ones(16, device="cuda")
+    split_convolution(images, weight, bias, 0.5, out)
+    assert out[-1, :, -1, -1].tolist() == [-1] * 16 + [0] * 16
+    assert out.sum(dtype=torch.float64) == out.numel() / 2 - 32

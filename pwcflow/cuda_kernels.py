@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 Dim3 = tuple[int, int, int]
 MAX_GRID = 65535
-"""Blocks of a grid along its second and third axis."""
+"""Most blocks of a grid along its second axis, and along its third."""
 Argument = Tensor | np.generic | npt.NDArray[Any]
 
 _INCLUDE = re.compile(r'^#include "(.+)"$', re.MULTILINE)

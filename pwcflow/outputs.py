@@ -56,7 +56,7 @@ def make_folder(folder: Path) -> None:
 
 @contextmanager
 def folder_for_now(folder: Path) -> Iterator[None]:
-    """Make a folder with its parents, where it is missing; those made and empty are gone after."""
+    """Make a folder and its missing parents; in the end remove those made, if they are empty."""
     missing = missing_folders(folder)
     try:
         make_folder(folder)

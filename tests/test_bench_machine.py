@@ -114,8 +114,9 @@ def test_nine_tenths_of_the_processors_are_enough(got, threads):
 )
 def test_less_is_told_with_what_to_do(got, threads, told):
     assert busy_warning(got, threads) == (
-        f"the machine is busy: before measuring, {told}, so all times will be too long; end what "
-        "else runs, and measure again"
+        f"before measuring, {told}: other programs use the rest, or this one may not, and all "
+        "times will be too long; end what else runs, or set OMP_NUM_THREADS to the number of "
+        "processors that it may use"
     )
 
 
@@ -147,4 +148,4 @@ def test_a_process_that_takes_a_share_of_the_processor_is_noticed(caplog):
     warn_if_busy()
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
-    assert record.message.startswith("the machine is busy: before measuring, 1 thread got the time")
+    assert record.message.startswith("before measuring, 1 thread got the time of 0.")

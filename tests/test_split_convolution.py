@@ -83,13 +83,17 @@ def test_it_reads_and_writes_some_channels_of_wider_tensors(device):
     assert bool((wide[:, 40:] == 7).all())
 
 
-def test_gpus_without_fast_products_and_many_images_get_the_kernel_that_runs_anywhere():
+def test_gpus_without_tensor_cores_and_many_images_get_the_kernel_that_runs_anywhere():
     out = torch.empty(2, 32, 224, 512, device="meta")
     assert choose_kernel(out, True) == ("split_convolution_strips", (32, 8, 2))
     # 224 x 256 pairs of pixels are 448 blocks of 128.
     assert choose_kernel(out, False) == ("split_convolution", 896)
     many = torch.empty(MAX_GRID + 1, 32, 1, 3, device="meta")
     assert choose_kernel(many, True) == ("split_convolution", MAX_GRID + 1)
+    # 2^16 rows of 2^15 pairs of pixels are one more than a kernel can number.
+    large = torch.empty(1, 32, 2**16, 2**16, device="meta")
+    assert choose_kernel(large, False) is None
+    assert choose_kernel(large, True) == ("split_convolution_strips", (4096, 2341, 1))
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -298,7 +298,7 @@ def test_a_recipe_begins_where_there_is_no_checkpoint_to_go_on_with_and_says_so(
 def test_a_recipe_whose_first_stage_is_gone_is_not_begun_anew(whole, tmp_path):
     copy_run(whole[0], tmp_path / "copy")
     shutil.rmtree(tmp_path / "copy/1")
-    with pytest.raises(WeightsError, match=r"whose first stage, .*1, is gone; bring that back"):
+    with pytest.raises(WeightsError, match=r"1 has neither .*2 went on .* remove .*2 to .*3, too"):
         recipe(replace(settings_of(tmp_path / "copy"), resume=True))
 
 
@@ -308,8 +308,8 @@ def test_a_stage_that_is_gone_is_not_trained_anew_behind_the_one_after_it(whole,
     shutil.rmtree(copy / "2")
     before = files_below(tmp_path)
     told = (
-        f"{copy}/2 is gone, but {copy}/3 went on from what it came to; bring it back, or remove "
-        f"{copy}/3, too, and --resume trains all of them anew"
+        f"{copy}/2 has neither a checkpoint nor a whole result, but {copy}/3 went on from it; "
+        f"bring them back, or remove {copy}/3, too, and --resume trains all of them anew"
     )
     with pytest.raises(WeightsError, match=f"^{re.escape(told)}$"):
         recipe(settings_of(copy, resume=True))
@@ -326,7 +326,7 @@ def test_a_result_that_is_not_whole_is_of_no_use_to_later_stages_without_a_check
     copy_run(whole[0], tmp_path / "copy")
     (tmp_path / "copy/1/result.json").write_text("{")
     (tmp_path / "copy/1/checkpoint.pt").unlink()
-    with pytest.raises(WeightsError, match=r"1 is gone, but .*2 went on .* remove .*2 to .*3, too"):
+    with pytest.raises(WeightsError, match=r"1 has neither .*2 went on .* remove .*2 to .*3, too"):
         recipe(settings_of(tmp_path / "copy", resume=True))
 
 

@@ -226,9 +226,16 @@ def shadows(typical):
     return caster[is_shadow], behind[is_shadow]
 
 
+def bend(layers, points):
+    """Return how far points (N, 2) of frame 1 are displaced before the motion of layers (N,)."""
+    kx, ky, phase, ax, ay = np.moveaxis(layers["waves"].astype(float), -1, 0)
+    waves = np.sin(kx * points[:, :1] + ky * points[:, 1:] + phase)
+    return np.stack(((ax * waves).sum(-1), (ay * waves).sum(-1)), -1)
+
+
 def test_a_shadow_lies_beside_what_casts_it_and_moves_like_it():
     caster, shadow = shadows(typical=0.0)
-    for name in ("shape", "aspect", "amplitudes", "struts", "waves"):
+    for name in ("shape", "aspect", "amplitudes", "struts"):
         assert (shadow[name] == caster[name]).all()
     offset = (shadow["pose"] - caster["pose"])[:, :2].astype(float)
     out = np.linalg.norm(offset, axis=-1) / caster["radius"]
@@ -239,6 +246,9 @@ def test_a_shadow_lies_beside_what_casts_it_and_moves_like_it():
     for corner in CORNERS:
         expected = moved(matrices(caster), corner) + offset
         assert moved(matrices(shadow), corner + offset) == pytest.approx(expected, abs=0.05)
+        bent = bend(caster, np.broadcast_to(corner, offset.shape))
+        assert bend(shadow, corner + offset) == pytest.approx(bent, abs=1e-3)
+    assert np.abs(bent).max() > 1
 
 
 def test_half_of_the_shadows_slip_by_a_part_of_the_typical_motion():
@@ -249,9 +259,8 @@ def test_half_of_the_shadows_slip_by_a_part_of_the_typical_motion():
     slip = np.linalg.norm(moved(matrices(shadow), centre) - alike, axis=-1)
     slips = slip > 0.01
     assert 0.4 < slips.mean() < 0.6
-    assert slip[slips].mean() == pytest.approx(
-        3.0, rel=0.4
-    )  # some 45 of them: a standard error of 0.15
+    # Some 45 of them: a standard error of 15 %.
+    assert slip[slips].mean() == pytest.approx(3.0, rel=0.4)
 
 
 def test_shadows_are_of_objects_that_are_there_and_cast_none():
@@ -259,7 +268,11 @@ def test_shadows_are_of_objects_that_are_there_and_cast_none():
     is_shadow = (layers["shade"] > 0) & (layers["radius"] > 0)
     last = (layers["radius"] > 0).sum(-1) - 1
     assert not is_shadow[np.arange(400), last].any()
-    assert 0.1 < is_shadow.sum() / (layers["radius"] > 0).sum() < 0.3
+    assert 0.15 < is_shadow.sum() / (layers["radius"] > 0).sum() < 0.25
+    for scene, i in np.argwhere(is_shadow):
+        nearer = layers[scene, i + 1 :]
+        alike = (nearer["phases"] == layers["phases"][scene, i]).all(-1)
+        assert (alike & (nearer["shade"] == 0) & (nearer["radius"] > 0)).any()
     assert not sample(400, shadowed=0.0).layers["shade"].any()
 
 

@@ -257,7 +257,8 @@ def test_four_threads_decode_however_many_processors_there_are(reader, tmp_path)
         frames = iter(source)
         assert index_of(next(frames)) == 0
         names = [name.read_text().strip() for name in Path("/proc/self/task").glob("*/comm")]
-        # As FFmpeg calls its threads that decode frames.
         decoding = sorted(name for name in names if name.startswith("av:"))
+        if not decoding:
+            pytest.skip("its FFmpeg gives the threads that decode no names")
         assert decoding == [f"av:mpeg4:df{number}" for number in range(4)]
         assert [index_of(frame) for frame in frames] == list(range(1, FRAMES))

@@ -14,11 +14,11 @@ from pwcflow.counted import counted
 _ENOUGH = 0.9  # of the time of the processors that are needed: times are a tenth too long then
 _TRIALS = 3
 _SECONDS = 0.15  # of a trial: many turns of the scheduler, which last some milliseconds each
-_ROUNDS = 20_000  # of SHA-256: some milliseconds, so that the threads seldom wait for the GIL
+_BYTES = bytes(1 << 22)  # hashed in some milliseconds, so that the threads seldom wait for the GIL
 
 
 def warn_if_busy() -> None:
-    """Log a warning where others use the processors that PyTorch's threads are about to need."""
+    """Log a warning where PyTorch's threads cannot have the processors that they are to use."""
     threads = min(torch.get_num_threads(), _processors())
     if warning := busy_warning(processors_got(threads), threads):
         logging.getLogger(__name__).warning(warning)
@@ -29,19 +29,18 @@ def busy_warning(got: float, threads: int) -> str | None:
     if got >= _ENOUGH * threads:
         return None
     return (
-        f"the machine is busy: before measuring, {counted(threads, 'thread')} got the time of "
-        f"{got:.1f} processors only, so all times will be too long; end what else runs, and "
-        "measure again"
+        f"before measuring, {counted(threads, 'thread')} got the time of {got:.1f} processors "
+        "only: other programs use the rest, or this one may not, and all times will be too long; "
+        "end what else runs, or set OMP_NUM_THREADS to the number of processors that it may use"
     )
 
 
 def processors_got(threads: int) -> float:
     """Return how many processors' time that many threads of this process get.
 
-    It is tried, as no counter of the system tells it: a load average is of the past minute, this
-    process and one that has just ended included, and does not know of priorities, or that this
-    process may use some processors only. The best of some trials counts: a moment's work of others,
-    or threads of PyTorch that still wait in a loop, spoil no median either.
+    It is tried out, as no counter tells it: a load average looks a minute back, counts this process
+    too, and knows neither priorities nor which processors this process may use. The best trial
+    counts, so that a moment's work of others, or PyTorch's threads still spinning, warn of nothing.
     """
     with ThreadPoolExecutor(threads) as pool:
         return max(sum(pool.map(_share, range(threads))) for _ in range(_TRIALS))
@@ -51,7 +50,7 @@ def _share(_: int) -> float:
     """Return the part of a processor's time that this thread gets."""
     began, used = time.perf_counter(), time.thread_time()
     while (lasted := time.perf_counter() - began) < _SECONDS:
-        hashlib.pbkdf2_hmac("sha256", b"", b"", _ROUNDS)  # does not hold the GIL
+        hashlib.sha256(_BYTES)  # does not hold the GIL
     return (time.thread_time() - used) / lasted
 
 

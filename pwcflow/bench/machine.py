@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-_NAMELESS = ("", "-", "unknown")
+_NAMELESS = ("", "-", "unknown")  # what kernels and lscpu say where they know no name
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -58,7 +58,7 @@ def run_bench(settings: BenchSettings, *, quiet: bool) -> BenchResult:
     """Measure pairs by size and batch, the cost volume by level, and the stages of a video.
 
     What can be wrong with the input is found before anything is measured. Unless `quiet`, a
-    warning is logged where others use the processors that a CPU's figures are of.
+    warning is logged where a CPU's figures are about to be spoilt; see `busy`.
 
     Raises:
         PwcFlowError: the device, the weights or the video cannot be used, or the flows of the

@@ -16,10 +16,10 @@ AT_ONCE = 2
 """Neighbouring pixels of a result that a thread owns, as in split_convolution.cu."""
 STRIP = 16
 """Columns of a result that a block owns, as in split_convolution_strips.cu."""
-ROWS = 28
-"""Rows likewise."""
+BLOCK_ROWS = 28
+"""Rows likewise: ROWS of each of its WARPS."""
 MOST_THREADS = 2**31 - 1
-"""Of one image, in the kernel."""
+"""Of one image, in split_convolution.cu."""
 OUTPUTS = 16
 WINDOW = (3, 3)
 
@@ -103,9 +103,13 @@ torch.library.impl("pwcflow::split_convolution", "cpu")(_plain)
 def _on_gpu(images: Tensor, weight: Tensor, bias: Tensor, slope: float, out: Tensor) -> None:
     if not out.numel():
         return
-    name, blocks = choose_kernel(out, has_tensor_cores(out.device))
+    chosen = choose_kernel(out, has_tensor_cores(out.device))
+    if chosen is None:
+        _plain(images, weight, bias, slope, out)
+        return
+    name, blocks = chosen
     kernels = kernels_of_dtype(f"{name}.cu", (name,), out.dtype, out.device)
-    if kernels is None or out.shape[2] * ceil_div(out.shape[3], AT_ONCE) > MOST_THREADS:
+    if kernels is None:
         _plain(images, weight, bias, slope, out)
         return
     launch(
@@ -121,18 +125,21 @@ def _on_gpu(images: Tensor, weight: Tensor, bias: Tensor, slope: float, out: Ten
     )
 
 
-def choose_kernel(out: Tensor, tensor_cores: bool) -> tuple[str, int | Dim3]:
-    """Return the kernel that writes a result the fastest, and how many blocks of it do.
+def choose_kernel(out: Tensor, tensor_cores: bool) -> tuple[str, int | Dim3] | None:
+    """Return the fastest kernel that can write a result, and how many blocks of it do.
 
     Args:
         out: as of `split_convolution`.
         tensor_cores: whether its device `has_tensor_cores`.
     """
     n, _, h, w = out.shape
-    down = ceil_div(h, ROWS)
+    down = ceil_div(h, BLOCK_ROWS)
     if tensor_cores and max(n, down) <= MAX_GRID:
         return "split_convolution_strips", (ceil_div(w, STRIP), down, n)
-    return "split_convolution", n * ceil_div(h * ceil_div(w, AT_ONCE), THREADS)
+    threads = h * ceil_div(w, AT_ONCE)
+    if threads > MOST_THREADS:
+        return None
+    return "split_convolution", n * ceil_div(threads, THREADS)
 
 
 def _fake(images: Tensor, weight: Tensor, bias: Tensor, slope: float, out: Tensor) -> None:

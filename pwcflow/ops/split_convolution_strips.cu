@@ -15,11 +15,11 @@ constexpr int WARPS = 4;                   // of a block, one below the other
 constexpr int THREADS = 32 * WARPS;
 constexpr int BLOCKS = 5;  // that a multiprocessor shall have registers for
 constexpr int STEPS = 3;   // matrix products of 16 terms
-// What rounding leaves of a weight is multiplied by it, so as not to be less than float16 has.
+// What rounding leaves of a weight is multiplied by this, or it could be too small for float16.
 constexpr float ENLARGED = 2048.0f;
 
-// The taps of the window: two fours, of which each of four threads has one, and the last. In the
-// first four and in row 2 those of neighbouring pixels lie together.
+// The nine taps of the window: the `part`-th of the first four or of the second four, or the last, of
+// whatever part. In the first four and in row 2 those of neighbouring pixels lie together.
 struct Tap {
     int row, column;
 
@@ -28,10 +28,10 @@ struct Tap {
           column(four == 0 ? part % 2 : four == 2 || part >= SIDE ? 2 : part) {}
 };
 
-// As split_convolution, by products of 16 pixels x 16 terms and 16 terms x 8 outputs. Which term a
-// product takes for its k-th does not matter as long as both sides agree: a thread's share is what it
-// loads at a time, a pixel at a tap. Of its three pairs of channels products 1 and 2 take the first
-// two, at four taps each, and product 0 the third, at those eight. One of 8 terms takes the last tap.
+// As split_convolution, by products of 16 pixels x 16 terms and 16 terms x 8 outputs. The order of
+// the terms is free as long as both sides have the same: a thread's share is what it loads at a
+// time, a pixel at a tap. Of its three pairs of channels products 1 and 2 take the first two, at
+// four taps each, and product 0 the third, at those eight. One of 8 terms takes the last tap.
 // A warp owns a strip in each of ROWS rows, a block WARPS times as many rows. The grid counts blocks
 // along x, blocks along y, and images.
 template <typename T>
@@ -50,7 +50,8 @@ __global__ void split_convolution_strips(const T* __restrict__ images,
     out += n * of_out.n + y0 * of_out.h + x * of_out.w + 4 * part;
 
     // A thread's share of the terms: of two pixels of a row, the windows about them. Zeros outside of
-    // the image, which is never below or right of a window whose centre is inside.
+    // the image; a window whose centre is inside reaches out above and to the left only, since the
+    // image's height and width are even.
     struct Terms {
         unsigned steps[STEPS][4], last[2];
     };
@@ -92,8 +93,8 @@ __global__ void split_convolution_strips(const T* __restrict__ images,
     // Threads' shares of the weights: pairs of what they are rounded to, then of what that leaves.
     __shared__ uint4 shares[STEPS][2][32], last_shares[32];
     for (int i = threadIdx.x; i < TAPS * OUTPUTS; i += THREADS) {
-        const int four = i / OUTPUTS / 4, part = i / OUTPUTS % 4, output = i % OUTPUTS;
-        const Tap tap(four, part);
+        const int four = i / OUTPUTS / 4, tap_part = i / OUTPUTS % 4, output = i % OUTPUTS;
+        const Tap tap(four, tap_part);
         const float* const values =
             weight + output * IMAGE_CHANNELS * TAPS + tap.row * SIDE + tap.column;
         T rounded[IMAGE_CHANNELS], left_over[IMAGE_CHANNELS];
@@ -104,11 +105,11 @@ __global__ void split_convolution_strips(const T* __restrict__ images,
             left_over[c] = narrow<T>((value - widen(rounded[c])) * ENLARGED);
         }
         // So that the four sums of a thread, two of each product, are of neighbouring outputs.
-        const int half = output / 2 % 2, first = (output / 4 * 2 + output % 2) * 4;
+        const int half = output / 2 % 2, lane0 = (output / 4 * 2 + output % 2) * 4;
 #pragma unroll
         for (int pair = 0; pair < 3; ++pair) {
-            uint4* const share = four == 2 ? &last_shares[first + pair]
-                                           : &shares[pair < 2 ? 1 + four : 0][half][first + part];
+            uint4* const in_step = shares[pair < 2 ? 1 + four : 0][half];
+            uint4* const share = four == 2 ? &last_shares[lane0 + pair] : &in_step[lane0 + tap_part];
             Pack<T, 2>* const to = reinterpret_cast<Pack<T, 2>*>(share) +
                                    (four == 2 ? half : pair < 2 ? pair : four);
             const int low = 2 * pair % IMAGE_CHANNELS, high = (2 * pair + 1) % IMAGE_CHANNELS;
@@ -134,7 +135,7 @@ __global__ void split_convolution_strips(const T* __restrict__ images,
         float sums[2][4];
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            // Apart, since tensor cores cut the sums they add to off instead of rounding them.
+            // Summed apart: what tensor cores add to a sum is cut off, not rounded.
             float products[2][4] = {}, rests[4] = {};
             multiply_add<T>(products[1], terms.last, last_weights[half][0]);
             multiply_add<T>(rests, terms.last, last_weights[half][1]);

@@ -16,7 +16,7 @@ from pwcflow.outputs import check_nothing_lost
 from pwcflow.pipeline.summary import (
     LoadEstimator,
     Summary,
-    errors,
+    error_summary,
     provenance,
     rounded,
     shown,
@@ -118,7 +118,7 @@ def estimate_pair(
         "width": flow.shape[1],
         "height": flow.shape[0],
         "largest_motion_px": rounded(largest_magnitude(flow)),
-        **errors([score]),
+        **error_summary([score]),
         **provenance(estimator),
         "seconds": rounded(time.monotonic() - started),
     }

@@ -1,6 +1,7 @@
 """What is told in the end, of a pair and of a video alike."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,14 +32,11 @@ def shown(viz: Mapping[str, Any] | None) -> Summary:
     return {name: settings.get(name) for name in ("style", "scale")}
 
 
-def errors(scores: Iterable[Score | None]) -> Summary:
-    """Return the means of scores, as far as there are any; Nones without one."""
+def error_summary(scores: Iterable[Score | None]) -> Summary:
+    """Return the means of the scores of flows, as far as they have some; Nones without one."""
     known = [score for score in scores if score]
-    mean = mean_score(known) if known else None
-    return {
-        "end_point_error_px": mean and mean.end_point_error_px,
-        "outliers": mean and mean.outliers,
-    }
+    values = asdict(mean_score(known)) if known else {}
+    return {name: values.get(name) for name in ("end_point_error_px", "outliers")}
 
 
 def rounded(number: float | None) -> float | None:

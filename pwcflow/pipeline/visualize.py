@@ -1,7 +1,7 @@
 """Flow files in, pictures or a video of them out: needs no torch."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -10,12 +10,13 @@ from typing import Any
 from pwcflow.atomic_file import check_writable
 from pwcflow.color.scale import MaxFlow, name_of_rule
 from pwcflow.errors import FlowFileError, OutputError
+from pwcflow.evaluation import Score
 from pwcflow.flow_file import files_of_flow, read_flow
 from pwcflow.image_file import check_image_suffix, write_image
 from pwcflow.outputs import check_folder, check_nothing_lost, make_folder
 from pwcflow.pipeline.flow_pictures import FlowPictures
 from pwcflow.pipeline.flow_tree import flow_files_below
-from pwcflow.pipeline.summary import errors
+from pwcflow.pipeline.summary import error_summary
 from pwcflow.progress import progress_bar
 from pwcflow.runs.recorded_frames import recorded_frames
 from pwcflow.video import DEFAULT_FPS
@@ -72,7 +73,7 @@ def visualize_file(
     scale = scale_for(flow, max_flow, look)
     scene = beside.read(flow, flow_file)
     write_image(output, draw(scene, look, scale))
-    return _summary(flow_file, output, 1, scale, max_flow, look) | errors([score_of(scene)])
+    return _summary(flow_file, output, [score_of(scene)], scale, max_flow, look)
 
 
 def visualize_folder(
@@ -116,8 +117,7 @@ def visualize_folder(
             image = images[flow_file]
             make_folder(image.parent)
             write_image(image, picture)
-    summary = _summary(folder, output, len(images), pictures.scale_px, max_flow, look)
-    return summary | errors(pictures.scores)
+    return _summary(folder, output, pictures.scores, pictures.scale_px, max_flow, look)
 
 
 def visualize_as_video(
@@ -177,8 +177,7 @@ def visualize_as_video(
         done = video.frames_written
         kept = f"kept {done} of {len(scenes)} pictures in {output}" if done else "wrote nothing"
         raise KeyboardInterrupt(kept) from None
-    summary = _summary(folder, output, len(scenes), pictures.scale_px, max_flow, look, rate)
-    return summary | errors(pictures.scores)
+    return _summary(folder, output, pictures.scores, pictures.scale_px, max_flow, look, rate)
 
 
 def _check_beside(look: Look, beside: SceneFiles) -> None:
@@ -215,7 +214,7 @@ def _images_of(folder: Path, output: Path) -> dict[Path, Path]:
 def _summary(
     source: Path,
     output: Path,
-    images: int,
+    scores: Sequence[Score | None],
     scale: float | None,
     max_flow: MaxFlow | None,
     look: Look,
@@ -224,9 +223,10 @@ def _summary(
     return {
         "input": str(source),
         "output": str(output),
-        "images": images,
+        "images": len(scores),
         "fps": fps,
         "style": look.style,
         "scale": scale_settings(look, name_of_rule(max_flow))["scale"],
         "max_flow_px": None if scale is None else round(scale, 3),
+        **error_summary(scores),
     }

@@ -23,6 +23,6 @@ def interpolated(
 
 
 def _between(trained: Tensor, kept: Tensor, keep: float) -> Tensor:
-    # In float32 a GPU, which rounds a product and a sum in one, comes to other weights than a CPU
-    # does from the same checkpoint.
+    # In float64: a GPU rounds a product and a sum at once, and would come to other float32 weights
+    # than a CPU does.
     return torch.lerp(trained.double(), kept.double(), keep).to(trained.dtype)

@@ -97,7 +97,7 @@ __device__ Sample sample(const Textures& textures, const Layer& layer, float2 X,
         result.alpha = 0.0f;
         return result;
     }
-    if (layer.shade > 0.0f) {  // black that is seen through
+    if (layer.shade > 0.0f) {  // a shadow is translucent black
         result.alpha *= layer.shade;
         return result;
     }

@@ -56,8 +56,9 @@ class RunLog:
 
     def tells(self, step: int, ending: str) -> bool:
         """Return whether a line of a step has a value whose name has this ending."""
-        lines = filter(lambda line: _step_of(line) == step, self._text().splitlines())
-        return any(name.endswith(ending) for line in lines for name in _parsed(line))
+        lines = map(_parsed, self._text().splitlines())
+        of_step = (values for values in lines if values.get("step") == step)
+        return any(name.endswith(ending) for values in of_step for name in values)
 
     def say(self, sentence: str) -> None:
         """Write a sentence to stderr if lines go there, and not to the file."""

@@ -17,8 +17,8 @@ ENVIRONMENT = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
 """What torchrun tells each process it starts."""
 PATIENCE = timedelta(hours=6)
 """How long processes wait for one another: the first one measures on as many pairs as it is given,
-and the ten minutes of NCCL are soon over. One that ends lets nobody wait: whoever started it ends
-the others."""
+and the ten minutes of NCCL are soon over. If one ends, whoever started it ends the others, so that
+none waits in vain."""
 
 
 @dataclass(frozen=True)

@@ -42,11 +42,6 @@ def check_folder(settings: TrainSettings, runs: Sequence[TrainSettings]) -> None
         raise OutputError(f"{path} is of a run without a recipe; choose another folder")
     if begun and not settings.resume:
         raise OutputError(f"{begun[-1]} is of an earlier run; resume it, or choose another folder")
-    if begun and not is_begun(runs[0]):
-        raise WeightsError(
-            f"{settings.output} is of a recipe whose first stage, {runs[0].output}, is gone; bring "
-            "that back, or choose another folder"
-        )
     if begun:
         _check_same(settings)
         _check_follow(runs)
@@ -93,8 +88,9 @@ def _check_follow(runs: Sequence[TrainSettings]) -> None:
         rest = str(later[0]) if len(later) == 1 else f"{later[0]} to {later[-1]}"
         if not before.checkpoint_path.exists() and finished_result(before.output) is None:
             raise WeightsError(
-                f"{before.output} is gone, but {later[0]} went on from what it came to; bring it "
-                f"back, or remove {rest}, too, and --resume trains all of them anew"
+                f"{before.output} has neither a checkpoint nor a whole result, but {later[0]} went "
+                f"on from it; bring them back, or remove {rest}, too, and --resume trains all of "
+                "them anew"
             )
         if not _follows(run, before):
             raise WeightsError(

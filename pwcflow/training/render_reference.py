@@ -166,7 +166,7 @@ def _sample(
         there = _mapped(layer.reflection[..., which, :], p)
         reflected = _photo(textures, layer.reflected, there)
         seen = seen + (reflected - seen) * layer.gloss.unsqueeze(-1)
-    is_shadow = layer.shade > 0  # black that is seen through
+    is_shadow = layer.shade > 0  # translucent black
     seen = torch.where(is_shadow.unsqueeze(-1), 0, seen)
     return seen, torch.where(is_shadow, alpha * layer.shade, alpha)
 

@@ -11,8 +11,8 @@ from pwcflow.training.step import Statistics
 from pwcflow.training.tensorboard import EventFile
 from pwcflow.training.validation import Measured
 
-_ERROR = "_epe_px"
-"""What the log calls the error on a validation set, after the set's name."""
+_ERROR_ENDING = "_epe_px"
+"""Of what the log calls the error on a validation set, after the set's name."""
 
 
 class Report:
@@ -113,7 +113,7 @@ class Report:
         """Tell how the weights do."""
         line: dict[str, object] = {"step": step}
         for name, result in measured.items():
-            line[f"{name}{_ERROR}"] = result.epe_px
+            line[f"{name}{_ERROR_ENDING}"] = result.epe_px
             line[f"{name}_motion_px"] = result.motion_px
         self._tell("validation", line)
         if self._events:
@@ -122,7 +122,7 @@ class Report:
 
     def has_validation(self, step: int) -> bool:
         """Return whether the log, which the first process has, tells how weights did at a step."""
-        return self._log is not None and self._log.tells(step, _ERROR)
+        return self._log is not None and self._log.tells(step, _ERROR_ENDING)
 
     def close(self) -> None:
         """Write what is left."""

@@ -1,8 +1,8 @@
 """What a scene for training is: flat layers that move, and the light and lens that see them.
 
 A scene is numbers only; `sampling` draws them at random, `render` makes two frames and their
-exact flow from them. Layer 0 is the background, each further one lies in front of those before it,
-or is a shadow on them, whose flow is nobody's.
+exact flow from them. Layer 0 is the background; each further one is a surface in front of those
+before it, or a shadow on them: it darkens them and moves, but the flow stays theirs.
 Coordinates are pixels with the origin at the image's centre, x to the right and y down.
 
 The trick that makes flow exact: layers are placed in the *second* frame. A point q of frame 2 shows

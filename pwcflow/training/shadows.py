@@ -6,8 +6,11 @@ from pwcflow.training.motions import translation
 from pwcflow.training.randomness import Rng, happens, log_uniform
 from pwcflow.training.scene import Array, SceneSettings
 
-_SHARED = ["shape", "sprite", "aspect", "amplitudes", "phases", "exponent", "inner", "bars", "duty"]
-_SHARED += ["struts", "waves"]
+_OUTLINE = [
+    *("shape", "sprite", "aspect", "amplitudes", "phases"),
+    *("exponent", "inner", "bars", "duty", "struts"),
+]
+"""What a shadow has of its caster."""
 
 
 def cast_shadows(
@@ -16,7 +19,8 @@ def cast_shadows(
     """Make some of the objects (N, L) of LAYER shadows of nearer ones, in a share of scenes.
 
     A shadow has the outline of what casts it, beside it on the side away from the scene's light,
-    and darkens what lies behind it. It moves as that does, or somewhat farther or less far.
+    and darkens what lies behind it. It moves as that does, but half of them slip by a part of the
+    typical motion, in any direction. The edge is soft, but for shadows of cut-outs.
 
     Args:
         objects: complete, from far to near.
@@ -33,22 +37,26 @@ def cast_shadows(
     scene = np.arange(count[0])
     for i in reversed(number[:-1]):  # shadows cast none
         falls[:, i] &= ~falls[scene, np.minimum(chosen[:, i], count[1] - 1)]
-    heading = np.broadcast_to(rng.random((count[0], 1)) * 2 * np.pi, count)[falls]
+    from_light = np.broadcast_to(rng.random((count[0], 1)) * 2 * np.pi, count)[falls]
     caster = objects[falls.nonzero()[0], chosen[falls]]
     shadow, many = objects[falls], len(caster)
-    shadow[_SHARED] = caster[_SHARED]
+    shadow[_OUTLINE] = caster[_OUTLINE]
     away = caster["radius"] * log_uniform(rng, 0.2, 1.5, many)
-    offset = away[:, None] * np.stack((np.cos(heading), np.sin(heading)), -1)
+    offset = away[:, None] * np.stack((np.cos(from_light), np.sin(from_light)), -1)
     shadow["pose"] = caster["pose"]
     shadow["pose"][:, :2] += offset
     shadow["radius"] = caster["radius"] * log_uniform(rng, 0.7, 1.4, many)
-    shadow["softness"] = log_uniform(rng, 0.6, 16, many)
+    # An edge as wide as a small shadow would reach to where the renderer does not look any more.
+    shadow["softness"] = np.minimum(log_uniform(rng, 0.6, 16, many), 0.5 * shadow["radius"])
     shadow["shade"] = rng.uniform(0.2, 0.9, many)
     length = rng.exponential(size=many) * 0.3 * typical[falls.nonzero()[0]]
     length *= happens(rng, 0.5, many)
-    heading = rng.random(many) * 2 * np.pi
-    slip = length[:, None] * np.stack((np.cos(heading), np.sin(heading)), -1)
+    slips_to = rng.random(many) * 2 * np.pi
+    slip = length[:, None] * np.stack((np.cos(slips_to), np.sin(slips_to)), -1)
     motion = caster["motion"].astype(float).reshape(many, 3, 3)
     motion = translation(offset + slip) @ motion @ translation(-offset)
     shadow["motion"] = (motion / motion[:, 2:, 2:]).reshape(many, 9)
+    waves = caster["waves"].astype(float)
+    waves[..., 2] -= (waves[..., :2] * offset[:, None]).sum(-1)  # the same, moved along
+    shadow["waves"] = waves
     objects[falls] = shadow

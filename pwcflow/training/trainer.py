@@ -245,7 +245,9 @@ class _Run:
             log_every = self._settings.log_every
             self._told.say(training_told(first, log_every, self._agrees_always))
         elif outcome == "finished":
-            self._told.say("the run is as long as it is to be: there is nothing left to train")
+            self._told.say(
+                "the run has already lasted as long as it is to: nothing is left to train"
+            )
         while outcome is None:
             peak, warm_share = self._settings.peak_lr, self._settings.warm_share
             self._rate = one_cycle(self._pace.progress(self._step + 1), peak, warm_share)
@@ -323,7 +325,8 @@ class _Run:
         """Measure the weights of a finished run, and return the outcome; the same in all processes.
 
         Raises:
-            DivergedError: the errors as measured last, if after some steps, are not finite.
+            DivergedError: the errors measured last are not finite, unless they are of the initial
+                weights.
         """
         cut = False
         if outcome == "finished" and self._validated_step != self._step:

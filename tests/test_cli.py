@@ -134,7 +134,7 @@ def test_json_is_all_there_is_on_stdout_and_says_what_made_the_result(inputs):
     summary = json.loads(stdout)
     assert summary.keys() == PROVENANCE | {
         "first", "second", "flow", "backward", "viz", "style", "scale", "max_flow_px", "width",
-        "height", "largest_motion_px", "end_point_error_px", "outliers",
+        "height", "largest_motion_px", "end_point_error_px", "outliers", "flows_measured",
     }  # fmt: skip
     assert (summary["first"], summary["second"]) == ("1.png", "2.png")
     assert (summary["flow"], summary["viz"], summary["max_flow_px"]) == ("out/a.flo", None, None)
@@ -171,6 +171,7 @@ def test_json_of_colour_images_tells_their_scale(inputs):
         "max_flow_px": 7.5,
         "end_point_error_px": None,
         "outliers": None,
+        "flows_measured": 0,
     }
 
 

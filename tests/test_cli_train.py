@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 import pytest
 
-from pwcflow.flow_file import read_flow
+from pwcflow.flow_file import read_flow, write_flow
 from pwcflow.image_file import read_image, write_image
 from pwcflow.locks import LOCK_NAME, locked_folder
 from tests.command_line import SIDE, assert_one_error_line, invoke
@@ -36,6 +36,25 @@ def test_trained_weights_are_those_of_an_estimate(inputs):
     again = invoke("train", "-o", "out/new/run", *length)
     assert again.exit_code == 1
     assert_one_error_line(again.stderr, "is of an earlier run")
+
+
+@pytest.mark.parametrize(
+    ("height", "flow", "told"),
+    [
+        (40, 1.0, "but its true flow, flow.flo, is 64 x 40"),
+        (64, np.nan, "flow.flo is known at no pixel"),
+    ],
+)
+def test_pairs_to_measure_on_are_read_before_the_training(here, height, flow, told):
+    for name in ("1.png", "2.png"):
+        write_image(here / name, np.full((64, 64, 3), 90, np.uint8))
+    write_flow(here / "flow.flo", np.full((height, 64, 2), flow, np.float32))
+    (here / "a.csv").write_text("dataset,sequence,frame1,frame2,gt\nx,a,1.png,2.png,flow.flo\n")
+    length = ["--steps", "1", "--size", "64x64", "--batch", "1", "--device", "cpu"]
+    result = invoke("train", "-o", "run", *length, "--eval", "a.csv")
+    assert result.exit_code == 1
+    assert_one_error_line(result.stderr, told)
+    assert not (here / "run").exists()
 
 
 def test_a_training_tells_what_images_it_was_given(inputs):

@@ -35,6 +35,7 @@ def test_a_pair_of_images_becomes_a_flow_file_and_a_colour_image(tmp_path, estim
         "largest_motion_px": 50.0,
         "end_point_error_px": None,
         "outliers": None,
+        "flows_measured": 0,
         "weights": "fake",
         "weights_sha256": "0" * 64,
         "device": "cpu",

@@ -217,12 +217,23 @@ def test_a_wrong_resume_of_a_recipe_without_a_record_leaves_the_right_one_open(
     (tmp_path / "copy/recipe.json").unlink()
     if record is not None:
         (tmp_path / "copy/recipe.json").write_text(record)
-    with pytest.raises(
-        WeightsError, match="of a run with a batch of 1"
-    ):  # by the checkpoint of stage 2
-        recipe(replace(settings_of(tmp_path / "copy"), resume=True, batch=2))
+    before = files_below(tmp_path)
+    for changes in ({"batch": 2}, {"seed": 41}, {"steps": 12}, {"steps": None, "minutes": 0.5}):
+        with pytest.raises(WeightsError, match="copy/1 was trained with another length, batch or"):
+            recipe(replace(settings_of(tmp_path / "copy"), resume=True, **changes))
+        assert files_below(tmp_path) == before
     summary = recipe(replace(settings_of(tmp_path / "copy"), resume=True))
     assert Path(summary["weights"]).read_bytes() == (whole[0] / "weights.safetensors").read_bytes()
+
+
+def test_an_unfinished_recipe_has_no_result_of_an_earlier_last_stage(whole, tmp_path):
+    copy_run(whole[0], tmp_path / "copy")
+    shutil.rmtree(tmp_path / "copy/3")
+    for name in ("weights.safetensors", "checkpoint.pt"):  # so that it cannot go on
+        (tmp_path / "copy/2" / name).unlink()
+    with pytest.raises(WeightsError, match=r"there is no checkpoint .*/2/checkpoint.pt to go on"):
+        recipe(replace(settings_of(tmp_path / "copy"), resume=True))
+    assert not (tmp_path / "copy/result.json").exists()
 
 
 def test_a_stage_whose_result_was_not_written_is_not_taken_for_finished(whole, tmp_path):

@@ -2,9 +2,11 @@
 
 import struct
 
+import numpy as np
 import pytest
 
 from pwcflow.errors import VideoError
+from pwcflow.frame_selection import FrameSelection
 from pwcflow.video import open_frames
 from tests.video_samples import CODECS, FRAMES, cut, index_in_front, index_of, write_video
 
@@ -45,6 +47,26 @@ def test_video_with_a_tail_of_zeros_ends_in_an_error(tmp_path, suffix):
     seen, error = indices(path)
     assert 0 < len(seen) < FRAMES
     assert f"breaks at frame {len(seen)}" in error
+
+
+@pytest.mark.parametrize("reader", ["opencv", "av"])
+@pytest.mark.parametrize("suffix", [".mkv", ".webm"])
+def test_a_matroska_file_damaged_within_a_cluster_is_not_taken_for_a_shorter_one(
+    tmp_path, suffix, reader
+):
+    if reader == "av":
+        pytest.importorskip("av")
+    path = write_video(tmp_path / f"a{suffix}")
+    data = bytearray(path.read_bytes())
+    third = len(data) // 3
+    noise = np.random.default_rng(0).integers(0, 256, 3 * len(data) // FRAMES, np.uint8)
+    data[third : third + len(noise)] = noise.tobytes()  # three frames with their heads
+    path.write_bytes(data)
+    with (
+        open_frames(path, FrameSelection(reader=reader)) as frames,
+        pytest.raises(VideoError, match=r"breaks at frame \d+ .*the file is damaged"),
+    ):
+        list(frames)
 
 
 def test_truncated_mp4_with_its_index_at_the_end_is_said_to_be_cut_off(tmp_path):

@@ -25,6 +25,7 @@ def test_a_flow_file_is_scaled_by_its_longest_vector(tmp_path):
         "max_flow_px": 5.0,
         "end_point_error_px": None,
         "outliers": None,
+        "flows_measured": 0,
     }
     image = read_image(tmp_path / "a.png")
     assert tuple(image[0, 1]) == (255, 252, 252)  # 1 % of the scale, to the right

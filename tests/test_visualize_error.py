@@ -98,9 +98,23 @@ def test_a_truth_that_is_known_nowhere_has_no_error(here):
     write_flow(here / "t.flo", np.full((4, 6, 2), np.nan, np.float32))
     command = ("visualize", "a.flo", "-o", "a.png", "--style", "error", "--truth", "t.flo")
     result = invoke(*command)
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "a.png: 1 image\n", "")
+    line = "a.png: 1 image, no pixel whose error is known\n"
+    assert (result.exit_code, result.stdout, result.stderr) == (0, line, "")
     summary = json.loads(invoke(*command, "--json").stdout)
     assert told(summary) == (None, None)
+    assert summary["flows_measured"] == 0
+
+
+def test_it_is_told_how_many_flows_have_an_error(here):
+    for name, error in (("a", 10), ("b", 4), ("c", np.nan)):
+        flow = np.zeros((4, 6, 2), np.float32)
+        for folder in ("flows", "truth"):
+            (here / folder).mkdir(exist_ok=True)
+            write_flow(here / folder / f"{name}.flo", flow)
+            flow[..., 1] = error
+    result = invoke("visualize", "flows", "-o", "out", "--style", "error", "--truth", "truth")
+    line = "out: 3 images, mean end-point error 7 px, 100.0 % outliers over 2 of them\n"
+    assert (result.exit_code, result.stdout, result.stderr) == (0, line, "")
 
 
 def test_estimate_tells_the_error_of_what_it_found(here):

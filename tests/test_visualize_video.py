@@ -75,6 +75,7 @@ def test_the_largest_motion_of_all_is_the_scale_of_every_picture_in_natural_orde
         "max_flow_px": 8.0,
         "end_point_error_px": None,
         "outliers": None,
+        "flows_measured": 0,
     }
     fps, frames = frames_of(tmp_path / "v.avi")
     assert fps == 25

@@ -188,7 +188,13 @@ def chosen_look(
 
 def error_told(summary: Mapping[str, Any]) -> str:
     """Return what a summary says about the error that is shown, to end a sentence with."""
-    return "" if summary["end_point_error_px"] is None else f", mean {score_told(summary)}"
+    if summary["style"] != "error":
+        return ""
+    measured = summary["flows_measured"]
+    if not measured:
+        return ", no pixel whose error is known"
+    part = f" over {measured} of them" if measured < summary.get("images", 1) else ""
+    return f", mean {score_told(summary)}{part}"
 
 
 def scale_told(summary: Mapping[str, Any]) -> str:

@@ -33,10 +33,11 @@ def shown(viz: Mapping[str, Any] | None) -> Summary:
 
 
 def error_summary(scores: Iterable[Score | None]) -> Summary:
-    """Return the means of the scores of flows, as far as they have some; Nones without one."""
+    """Return the means of the scores of flows, and how many have one; Nones where none has."""
     known = [score for score in scores if score]
     values = asdict(mean_score(known)) if known else {}
-    return {name: values.get(name) for name in ("end_point_error_px", "outliers")}
+    means = {name: values.get(name) for name in ("end_point_error_px", "outliers")}
+    return means | {"flows_measured": len(known)}
 
 
 def rounded(number: float | None) -> float | None:

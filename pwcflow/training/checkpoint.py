@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from zipfile import BadZipFile, ZipFile
 
 import torch
@@ -136,17 +136,17 @@ def load_checkpoint(path: Path) -> Checkpoint:
     )
 
 
-def begun_with_of(path: Path) -> dict[str, str] | None:
-    """Return what the run of a checkpoint was begun with, its tensors unread; None if unknown.
+def peek(path: Path, name: Literal["settings", "begun_with"]) -> dict[str, Any] | None:
+    """Return one of the tables of a checkpoint, its tensors unread; None if it has none.
 
-    It is not known either of a file that is missing or damaged: `load_checkpoint` tells of that.
+    Nor has a file that is missing or damaged: `load_checkpoint` tells of that.
     """
     try:
         content = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-        begun_with = content.get("begun_with")
+        table = content.get(name)
     except Exception:  # torch raises nearly anything for broken bytes
         return None
-    return begun_with if isinstance(begun_with, dict) else None
+    return table if isinstance(table, dict) else None
 
 
 def export_weights(weights: Mapping[str, Tensor], path: Path) -> None:

@@ -17,7 +17,7 @@ from pwcflow.training.interruption import catching_interruptions
 from pwcflow.training.log import RunLog
 from pwcflow.training.ranks import started_by_torchrun
 from pwcflow.training.recipe_folder import check_folder, is_begun, write_record
-from pwcflow.training.result import finished_result, restore_weights, write_result
+from pwcflow.training.result import RESULT, finished_result, restore_weights, write_result
 from pwcflow.training.room import check_room
 from pwcflow.training.run import run_training
 from pwcflow.training.scene import SceneSettings
@@ -104,10 +104,12 @@ def run_recipe(
     check_folders(photos, sprites, holdout)
     if manifest:
         find_pairs("manifest", manifest)
-    check_room(settings.output, [run for run in runs if finished_result(run.output) is None])
+    unfinished = [run for run in runs if finished_result(run.output) is None]
+    check_room(settings.output, unfinished)
     make_folder(settings.output)
-    if not any(map(is_begun, runs)):
-        write_record(settings)
+    if unfinished:  # what it tells of is not the last stage any more
+        (settings.output / RESULT).unlink(missing_ok=True)
+    write_record(settings)
     log = RunLog(settings.log_path, echo=settings.echo)
     results: list[dict[str, Any]] = []
     with catching_interruptions() as interruption:

@@ -10,13 +10,15 @@ from typing import Any
 
 from pwcflow.atomic_file import replacing
 from pwcflow.errors import OutputError, WeightsError
-from pwcflow.training.checkpoint import begun_with_of, exported
+from pwcflow.training.checkpoint import exported, peek
 from pwcflow.training.result import RESULT, finished_result, weights_of_checkpoint
 from pwcflow.training.settings import TrainSettings
 from pwcflow.weights import load_weights
 
 RECORD = "recipe.json"
 """What all stages of a run have in common, in its folder."""
+_IN_CHECKPOINTS = ("steps", "minutes", "batch", "seed")
+"""What a stage's own checkpoint tells of that, where the record is gone."""
 
 
 def is_begun(run: TrainSettings) -> bool:
@@ -43,7 +45,7 @@ def check_folder(settings: TrainSettings, runs: Sequence[TrainSettings]) -> None
     if begun and not settings.resume:
         raise OutputError(f"{begun[-1]} is of an earlier run; resume it, or choose another folder")
     if begun:
-        _check_same(settings)
+        _check_same(settings, runs)
         _check_follow(runs)
 
 
@@ -57,19 +59,26 @@ def write_record(settings: TrainSettings) -> None:
         temporary.write_text(json.dumps(_in_common(settings)), encoding="utf-8")
 
 
-def _check_same(settings: TrainSettings) -> None:
-    """Refuse what the stages that are done were not trained with; without a record, nothing."""
+def _check_same(settings: TrainSettings, runs: Sequence[TrainSettings]) -> None:
+    """Refuse what the stages that are done were not trained with, as far as that is known."""
     try:
         before = json.loads((settings.output / RECORD).read_bytes())
     except (OSError, ValueError):
+        before = None
+    if isinstance(before, dict):
+        for name, value in _in_common(settings).items():
+            if before.get(name) != value:
+                raise WeightsError(
+                    f"{settings.output} is of a recipe with the {name} {before.get(name)}; resume "
+                    f"it so, not with {value}, or choose another folder"
+                )
         return
-    if not isinstance(before, dict):
-        return
-    for name, value in _in_common(settings).items():
-        if before.get(name) != value:
+    for run in runs:
+        stored = peek(run.checkpoint_path, "settings")
+        if stored and any(stored.get(name) != getattr(run, name) for name in _IN_CHECKPOINTS):
             raise WeightsError(
-                f"{settings.output} is of a recipe with the {name} {before.get(name)}; resume it "
-                f"so, not with {value}, or choose another folder"
+                f"{run.output} was trained with another length, batch or seed; resume the recipe "
+                "with those that it was begun with, or choose another folder"
             )
 
 
@@ -102,7 +111,7 @@ def _check_follow(runs: Sequence[TrainSettings]) -> None:
 
 def _follows(run: TrainSettings, before: TrainSettings) -> bool:
     """Return whether a stage was begun with the weights of another; true if nobody knows."""
-    begun_with = begun_with_of(run.checkpoint_path)
+    begun_with = peek(run.checkpoint_path, "begun_with")
     if begun_with is None:
         return True
     ended_with = set()

@@ -78,6 +78,9 @@ def run_training(
     # Before the hours that come before they are needed.
     check_folders(photos, sprites, holdout)
     measured = find_pairs("manifest", manifest) if manifest else []
+    if is_first_process():
+        for pair in measured:
+            read_true_pair(pair)
     datasets = [find_pairs(kind, folder) for kind, folder in data]
     folders = {"training": (photos, sprites)}
     if holdout:
@@ -98,6 +101,7 @@ def run_training(
     if not is_first_process():
         return result
     if measured and result["outcome"] == "finished":
+        write_result(settings.output, result)  # whatever may become of the measuring
         estimator = FlowEstimator(settings.weights_path, str(find_device(settings.device)))
         result["scores"] = {
             dataset: asdict(score)

@@ -1,4 +1,4 @@
-"""Tells from the layout of a video file whether its tail is missing."""
+"""Tells from the layout of a video file whether its tail is missing, or a part of it damaged."""
 
 import os
 import struct
@@ -11,12 +11,13 @@ from pwcflow.image_file.animation import gif_pictures
 _MP4_FIRST_BOXES = (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot")
 _EBML = b"\x1a\x45\xdf\xa3"
 _SEGMENT = b"\x18\x53\x80\x67"
+_CLUSTER = b"\x1f\x43\xb6\x75"
 _PNG = b"\x89PNG\r\n\x1a\n"
 _LONGEST_PAYLOAD = 2**16  # only the beginning of a table of samples is of interest
 
 
 def first_lost_frame(path: Path, frames: int, last: float, expected: int | None) -> int | None:
-    """Return the index of the first frame that a file lost with its tail; None if it is whole.
+    """Return the index of the first frame that a file lost behind those decoded; None if none.
 
     The figure OpenCV gives for the number of frames cannot decide it: for Matroska it is
     duration x rate, where the duration may be that of the sound; for MP4 it is the sample table's,
@@ -29,8 +30,9 @@ def first_lost_frame(path: Path, frames: int, last: float, expected: int | None)
     - AVI: a chunk reaches past the end of the file or is zeros, and fewer frames than announced;
       a file that lost only the index at its end is complete. The last frame is whole if no more
       frames were decoded than there are whole pictures.
-    - Matroska, WebM: an element reaches past the end of the file or is zeros. The last frame is
-      whole, since FFmpeg does not hand out a part of a block; in an MP4 it is not.
+    - Matroska, WebM: an element reaches past the end of the file or is zeros, or a cluster is not
+      elements to its end: FFmpeg passes over what it then cannot find. The last frame is whole,
+      since FFmpeg does not hand out a part of a block; in an MP4 it is not.
     - GIF, animated PNG: the end mark is missing. The frames before are whole if what belongs to
       them is.
     - Others have nothing to judge by.
@@ -52,7 +54,7 @@ def first_lost_frame(path: Path, frames: int, last: float, expected: int | None)
             if short and _avi_is_cut(file, size):
                 return frames - (frames > _avi_whole_pictures(file, size))
         if start[:4] == _EBML:
-            return frames if _matroska_is_cut(file, size) else None
+            return frames if _matroska_is_damaged(file, size) else None
         if start.startswith(b"GIF8"):
             _, whole, ended = gif_pictures(file)
             return None if ended else min(frames, whole)
@@ -206,7 +208,7 @@ def _chunk(file: BinaryIO, start: int) -> tuple[bytes, int]:
     return head[:4], int.from_bytes(head[4:8], "little")
 
 
-def _matroska_is_cut(file: BinaryIO, size: int) -> bool:
+def _matroska_is_damaged(file: BinaryIO, size: int) -> bool:
     start, end = 0, size
     while start < end:
         identity, length, payload = _element(file, start)
@@ -215,8 +217,22 @@ def _matroska_is_cut(file: BinaryIO, size: int) -> bool:
         stop = size if length is None else payload + length
         if not identity or stop > size:
             return True
+        if identity == _CLUSTER and not _is_elements(file, payload, stop):
+            return True
         start, end = (payload, stop) if identity == _SEGMENT else (stop, end)
     return False
+
+
+def _is_elements(file: BinaryIO, start: int, end: int) -> bool:
+    """Return whether a cluster is elements to its end; true of one that nobody can measure."""
+    while start < end:
+        identity, length, payload = _element(file, start)
+        if length is None:
+            return True
+        if not identity:
+            return False
+        start = payload + length
+    return start == end
 
 
 def _element(file: BinaryIO, start: int) -> tuple[bytes, int | None, int]:

@@ -231,7 +231,7 @@ def test_a_run_that_is_made_shorter_than_it_was_is_finished_at_once(long_run, tm
     assert lines(tmp_path) == []
     assert summary.weights.read_bytes() == long_run.weights_path.read_bytes()
     assert capfd.readouterr().err.splitlines()[1:] == [
-        "the run is as long as it is to be: there is nothing left to train"
+        "the run has already lasted as long as it is to: nothing is left to train"
     ]
 
 

@@ -106,16 +106,16 @@ def test_nine_tenths_of_the_processors_are_enough(got, threads):
 @pytest.mark.parametrize(
     ("got", "threads", "told"),
     [
-        (1.0, 2, "2 threads got the time of 1.0 processors only"),
-        (1.79, 2, "2 threads got the time of 1.8 processors only"),
-        (0.5, 1, "1 thread got the time of 0.5 processors only"),
-        (14.3, 16, "16 threads got the time of 14.3 processors only"),
+        (1.0, 2, "2 threads got the time of only 1.0 processors"),
+        (1.79, 2, "2 threads got the time of only 1.8 processors"),
+        (0.5, 1, "1 thread got the time of only 0.5 processors"),
+        (14.3, 16, "16 threads got the time of only 14.3 processors"),
     ],
 )
 def test_less_is_told_with_what_to_do(got, threads, told):
     assert busy_warning(got, threads) == (
-        f"before measuring, {told}: other programs use the rest, or this one may not, and all "
-        "times will be too long; end what else runs, or set OMP_NUM_THREADS to the number of "
+        f"before measuring, {told}, so all times will be too long: other programs use the rest, or "
+        "this one is not allowed to; end what else runs, or set OMP_NUM_THREADS to the number of "
         "processors that it may use"
     )
 
@@ -148,4 +148,4 @@ def test_a_process_that_takes_a_share_of_the_processor_is_noticed(caplog):
     warn_if_busy()
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
-    assert record.message.startswith("before measuring, 1 thread got the time of 0.")
+    assert record.message.startswith("before measuring, 1 thread got the time of only 0.")

@@ -218,8 +218,13 @@ def test_a_wrong_resume_of_a_recipe_without_a_record_leaves_the_right_one_open(
     if record is not None:
         (tmp_path / "copy/recipe.json").write_text(record)
     before = files_below(tmp_path)
-    for changes in ({"batch": 2}, {"seed": 41}, {"steps": 12}, {"steps": None, "minutes": 0.5}):
-        with pytest.raises(WeightsError, match="copy/1 was trained with another length, batch or"):
+    for changes, told in (
+        ({"batch": 2}, "batch 1, where this recipe has 2 for it"),
+        ({"seed": 41}, "seed 41, where this recipe has 42"),  # one more than the recipe's
+        ({"steps": 20}, "steps 1, where this recipe has 4"),
+        ({"steps": None, "minutes": 0.5}, "steps 1, where this recipe has None"),
+    ):
+        with pytest.raises(WeightsError, match=f"copy/1 was trained with the {told}"):
             recipe(replace(settings_of(tmp_path / "copy"), resume=True, **changes))
         assert files_below(tmp_path) == before
     summary = recipe(replace(settings_of(tmp_path / "copy"), resume=True))
@@ -309,7 +314,7 @@ def test_a_recipe_begins_where_there_is_no_checkpoint_to_go_on_with_and_says_so(
 def test_a_recipe_whose_first_stage_is_gone_is_not_begun_anew(whole, tmp_path):
     copy_run(whole[0], tmp_path / "copy")
     shutil.rmtree(tmp_path / "copy/1")
-    with pytest.raises(WeightsError, match=r"1 has neither .*2 went on .* remove .*2 to .*3, too"):
+    with pytest.raises(WeightsError, match=r"1 has neither .*2 was .* all from .*1 to .*3, and"):
         recipe(replace(settings_of(tmp_path / "copy"), resume=True))
 
 
@@ -319,8 +324,8 @@ def test_a_stage_that_is_gone_is_not_trained_anew_behind_the_one_after_it(whole,
     shutil.rmtree(copy / "2")
     before = files_below(tmp_path)
     told = (
-        f"{copy}/2 has neither a checkpoint nor a whole result, but {copy}/3 went on from it; "
-        f"bring them back, or remove {copy}/3, too, and --resume trains all of them anew"
+        f"{copy}/2 has neither a checkpoint nor a whole result, but {copy}/3 was trained after it; "
+        f"bring them back, or remove all from {copy}/2 to {copy}/3, and --resume trains these anew"
     )
     with pytest.raises(WeightsError, match=f"^{re.escape(told)}$"):
         recipe(settings_of(copy, resume=True))
@@ -337,7 +342,7 @@ def test_a_result_that_is_not_whole_is_of_no_use_to_later_stages_without_a_check
     copy_run(whole[0], tmp_path / "copy")
     (tmp_path / "copy/1/result.json").write_text("{")
     (tmp_path / "copy/1/checkpoint.pt").unlink()
-    with pytest.raises(WeightsError, match=r"1 has neither .*2 went on .* remove .*2 to .*3, too"):
+    with pytest.raises(WeightsError, match=r"1 has neither .*2 was .* all from .*1 to .*3, and"):
         recipe(settings_of(tmp_path / "copy", resume=True))
 
 

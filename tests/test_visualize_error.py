@@ -113,7 +113,7 @@ def test_it_is_told_how_many_flows_have_an_error(here):
             write_flow(here / folder / f"{name}.flo", flow)
             flow[..., 1] = error
     result = invoke("visualize", "flows", "-o", "out", "--style", "error", "--truth", "truth")
-    line = "out: 3 images, mean end-point error 7 px, 100.0 % outliers over 2 of them\n"
+    line = "out: 3 images, mean of 2 of these: end-point error 7 px, 100.0 % outliers\n"
     assert (result.exit_code, result.stdout, result.stderr) == (0, line, "")
 
 

@@ -29,9 +29,10 @@ def busy_warning(got: float, threads: int) -> str | None:
     if got >= _ENOUGH * threads:
         return None
     return (
-        f"before measuring, {counted(threads, 'thread')} got the time of {got:.1f} processors "
-        "only: other programs use the rest, or this one may not, and all times will be too long; "
-        "end what else runs, or set OMP_NUM_THREADS to the number of processors that it may use"
+        f"before measuring, {counted(threads, 'thread')} got the time of only {got:.1f} "
+        "processors, so all times will be too long: other programs use the rest, or this one is "
+        "not allowed to; end what else runs, or set OMP_NUM_THREADS to the number of processors "
+        "that it may use"
     )
 
 

@@ -193,8 +193,9 @@ def error_told(summary: Mapping[str, Any]) -> str:
     measured = summary["flows_measured"]
     if not measured:
         return ", no pixel whose error is known"
-    part = f" over {measured} of them" if measured < summary.get("images", 1) else ""
-    return f", mean {score_told(summary)}{part}"
+    if measured < summary.get("images", 1):
+        return f", mean of {measured} of these: {score_told(summary)}"
+    return f", mean {score_told(summary)}"
 
 
 def scale_told(summary: Mapping[str, Any]) -> str:

@@ -126,7 +126,7 @@ def _on_gpu(images: Tensor, weight: Tensor, bias: Tensor, slope: float, out: Ten
 
 
 def choose_kernel(out: Tensor, tensor_cores: bool) -> tuple[str, int | Dim3] | None:
-    """Return the fastest kernel that can write a result, and how many blocks of it do.
+    """Return the fastest kernel that can write a result, and its blocks; None if none can.
 
     Args:
         out: as of `split_convolution`.

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pwcflow.datasets import find_pairs
+from pwcflow.datasets import find_pairs, read_true_pair
 from pwcflow.device import find_device
 from pwcflow.errors import DeviceError, WeightsError
 from pwcflow.locks import locked_folder, replacing_alone
@@ -103,18 +103,22 @@ def run_recipe(
     find_device(settings.device)
     check_folders(photos, sprites, holdout)
     if manifest:
-        find_pairs("manifest", manifest)
+        for pair in find_pairs("manifest", manifest):
+            read_true_pair(pair)
     unfinished = [run for run in runs if finished_result(run.output) is None]
     check_room(settings.output, unfinished)
     make_folder(settings.output)
     if unfinished:  # what it tells of is not the last stage any more
         (settings.output / RESULT).unlink(missing_ok=True)
-    write_record(settings)
+    if not any(map(is_begun, runs)):
+        write_record(settings)
     log = RunLog(settings.log_path, echo=settings.echo)
     results: list[dict[str, Any]] = []
     with catching_interruptions() as interruption:
         for number, (stage, run) in enumerate(zip(stages, runs, strict=True), 1):
             result = finished_result(run.output) if settings.resume else None
+            if result and manifest and "scores" not in result and run.checkpoint_path.exists():
+                result = None  # it ended while it was measured, which is all that is left to do
             # Nobody is to go on with a stage on its own while its recipe does.
             with locked_folder(run.output), _telling_how_to_go_on(number, runs):
                 if result is not None:

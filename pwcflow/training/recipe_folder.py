@@ -74,12 +74,14 @@ def _check_same(settings: TrainSettings, runs: Sequence[TrainSettings]) -> None:
                 )
         return
     for run in runs:
-        stored = peek(run.checkpoint_path, "settings")
-        if stored and any(stored.get(name) != getattr(run, name) for name in _IN_CHECKPOINTS):
-            raise WeightsError(
-                f"{run.output} was trained with another length, batch or seed; resume the recipe "
-                "with those that it was begun with, or choose another folder"
-            )
+        stored = peek(run.checkpoint_path, "settings") or {}
+        for name in _IN_CHECKPOINTS:
+            value = getattr(run, name)
+            if stored.get(name, value) != value:
+                raise WeightsError(
+                    f"{run.output} was trained with the {name} {stored[name]}, where this recipe "
+                    f"has {value} for it; resume it as it was begun, or choose another folder"
+                )
 
 
 def _in_common(settings: TrainSettings) -> dict[str, Any]:
@@ -94,14 +96,14 @@ def _check_follow(runs: Sequence[TrainSettings]) -> None:
         later = [it.output for it in runs[number:] if is_begun(it)]
         if not later:
             return
-        rest = str(later[0]) if len(later) == 1 else f"{later[0]} to {later[-1]}"
         if not before.checkpoint_path.exists() and finished_result(before.output) is None:
             raise WeightsError(
-                f"{before.output} has neither a checkpoint nor a whole result, but {later[0]} went "
-                f"on from it; bring them back, or remove {rest}, too, and --resume trains all of "
-                "them anew"
+                f"{before.output} has neither a checkpoint nor a whole result, but {later[0]} was "
+                f"trained after it; bring them back, or remove all from {before.output} to "
+                f"{later[-1]}, and --resume trains these anew"
             )
         if not _follows(run, before):
+            rest = str(later[0]) if len(later) == 1 else f"{later[0]} to {later[-1]}"
             raise WeightsError(
                 f"{run.output} was begun with other weights than those of {before.output}, which "
                 "was trained anew since, or replaced; bring the earlier one back, or remove "

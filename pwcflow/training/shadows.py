@@ -19,8 +19,9 @@ def cast_shadows(
     """Make some of the objects (N, L) of LAYER shadows of nearer ones, in a share of scenes.
 
     A shadow has the outline of what casts it, beside it on the side away from the scene's light,
-    and darkens what lies behind it. It moves as that does, but half of them slip by a part of the
-    typical motion, in any direction. The edge is soft, but for shadows of cut-outs.
+    and darkens what lies behind it. Half of the shadows move exactly as their casters do; the
+    others slip besides, in any direction, by 0.3 of the typical motion on average. Edges are soft,
+    but for shadows of cut-outs.
 
     Args:
         objects: complete, from far to near.

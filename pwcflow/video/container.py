@@ -17,7 +17,9 @@ _LONGEST_PAYLOAD = 2**16  # only the beginning of a table of samples is of inter
 
 
 def first_lost_frame(path: Path, frames: int, last: float, expected: int | None) -> int | None:
-    """Return the index of the first frame that a file lost behind those decoded; None if none.
+    """Return the index of the first frame that a file lost with its tail; None if it is whole.
+
+    Where frames between those decoded are missing it is the number of these.
 
     The figure OpenCV gives for the number of frames cannot decide it: for Matroska it is
     duration x rate, where the duration may be that of the sound; for MP4 it is the sample table's,
@@ -224,12 +226,10 @@ def _matroska_is_damaged(file: BinaryIO, size: int) -> bool:
 
 
 def _is_elements(file: BinaryIO, start: int, end: int) -> bool:
-    """Return whether a cluster is elements to its end; true of one that nobody can measure."""
+    """Return whether a cluster of known length is elements to its end."""
     while start < end:
         identity, length, payload = _element(file, start)
-        if length is None:
-            return True
-        if not identity:
+        if not identity or length is None:  # which none but segments and clusters may leave open
             return False
         start = payload + length
     return start == end

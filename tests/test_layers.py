@@ -12,7 +12,7 @@ import pwcflow
 PACKAGE = Path(pwcflow.__file__).parent
 # From the ground up: a module imports only from the lines above its own.
 LAYERS = [
-    {"counted", "errors", "frame_selection", "opencv_log", "plain_json", "progress"},
+    {"counted", "errors", "frame_selection", "opencv_log", "plain_json", "processors", "progress"},
     {"atomic_file", "cuda_kernels", "cudnn", "device", "exr_header", "made_folders", "openexr_log"},
     {"image_file", "locks", "warp"},
     {"ops"},
@@ -33,7 +33,7 @@ TORCH_FREE = {
     "__init__", "atomic_file", "cli", "color", "counted", "datasets", "errors", "evaluation",
     "exr_header", "flow_file", "frame_selection", "image_file", "locks", "made_folders",
     "mirror", "opencv_log", "openexr_log", "outputs", "overlap", "pipeline", "plain_json",
-    "progress", "runs", "video", "video_writer", "viewer", "visualization",
+    "processors", "progress", "runs", "video", "video_writer", "viewer", "visualization",
 }  # fmt: skip
 
 

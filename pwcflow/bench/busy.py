@@ -2,14 +2,13 @@
 
 import hashlib
 import logging
-import os
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
 from pwcflow.counted import counted
+from pwcflow.processors import usable_processors
 
 _ENOUGH = 0.9  # of the time of the processors that are needed: times are a tenth too long then
 _TRIALS = 3
@@ -19,7 +18,7 @@ _BYTES = bytes(1 << 22)  # hashed in some milliseconds, so that the threads seld
 
 def warn_if_busy() -> None:
     """Log a warning where PyTorch's threads cannot have the processors that they are to use."""
-    threads = min(torch.get_num_threads(), _processors())
+    threads = min(torch.get_num_threads(), usable_processors())
     if warning := busy_warning(processors_got(threads), threads):
         logging.getLogger(__name__).warning(warning)
 
@@ -53,10 +52,3 @@ def _share(_: int) -> float:
     while (lasted := time.perf_counter() - began) < _SECONDS:
         hashlib.sha256(_BYTES)  # does not hold the GIL
     return (time.thread_time() - used) / lasted
-
-
-def _processors() -> int:
-    """Return how many processors this process may use."""
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

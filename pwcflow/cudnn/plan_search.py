@@ -4,7 +4,6 @@ Or before: those of a whole network are built by many threads, which takes a fra
 """
 
 import math
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -19,6 +18,7 @@ from torch import Tensor
 from pwcflow.cudnn.descriptors import CudnnError, Descriptor, context_of
 from pwcflow.cudnn.operations import Layout
 from pwcflow.cudnn.plans import Plan, plans, time_plan
+from pwcflow.processors import usable_processors
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -96,7 +96,7 @@ def in_threads(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
     After an error of the function, or when the user interrupts, what has begun is waited for, and
     nothing more is begun.
     """
-    threads = ThreadPoolExecutor(max(min(_processors(), len(items)), 1), "plan")
+    threads = ThreadPoolExecutor(max(min(usable_processors(), len(items)), 1), "plan")
     try:
         return list(threads.map(function, items))
     finally:
@@ -182,10 +182,3 @@ def _find(requests: Sequence[Request]) -> None:
 def _noise(layout: Layout, device: torch.device) -> Tensor:
     """Return a new tensor; not of zeros, on which a GPU is faster."""
     return layout.empty(device).normal_(generator=torch.Generator(device).manual_seed(0))
-
-
-def _processors() -> int:
-    """Return how many processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -1,7 +1,8 @@
 """One step of training: render, estimate, compare, update; on a GPU as two CUDA graphs."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 import torch
@@ -177,3 +178,14 @@ def _captured(function: Callable[[], None], stream: torch.cuda.Stream) -> Callab
     with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
         function()
     return graph.replay
+
+
+@contextmanager
+def benchmarking() -> Iterator[None]:
+    """Let cuDNN time its algorithms and take the fastest, inside of the block."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before

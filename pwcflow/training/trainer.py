@@ -2,8 +2,8 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -13,7 +13,6 @@ from torch import Tensor
 from pwcflow.aligned import IMAGE_GAP, AlignedPwcNet
 from pwcflow.counted import counted
 from pwcflow.device import find_device
-from pwcflow.errors import OutputError
 from pwcflow.network import uninitialized
 from pwcflow.ops import IMAGE_CHANNELS
 from pwcflow.outputs import make_folder
@@ -36,12 +35,11 @@ from pwcflow.training.ranks import (
     started_by_torchrun,
 )
 from pwcflow.training.report import Report, images_told, of_same_images, training_told
-from pwcflow.training.room import check_room
+from pwcflow.training.run_folder import check_output
 from pwcflow.training.schedule import Pace, one_cycle
 from pwcflow.training.settings import ImageCounts, Outcome, Summary, TrainSettings
 from pwcflow.training.start import start
-from pwcflow.training.step import Renderer, TrainingStep
-from pwcflow.training.tensorboard import import_tensorboard
+from pwcflow.training.step import Renderer, TrainingStep, benchmarking
 from pwcflow.training.validation import MakeRenderers, validate
 
 AGREE_ALWAYS = 10
@@ -89,7 +87,7 @@ def train(
             that is not to be resumed.
         DeviceError: there are fewer devices.
     """
-    _check_output(settings)
+    check_output(settings)
     work = partial(_run, settings, make_renderer, make_validation, count_images)
     if started_by_torchrun():
         with joined_by_environment(settings.device) as ranks:
@@ -171,7 +169,7 @@ class _Run:
             DivergedError: see `train`.
         """
         settings = self._settings
-        with closing(self._told), catching_interruptions() as interruption, _benchmarking():
+        with closing(self._told), catching_interruptions() as interruption, benchmarking():
             if self._images:
                 self._told.say(images_told(self._images, self._images_before))
             if self._devices_before not in (None, settings.devices):
@@ -378,25 +376,6 @@ class _Run:
         self._last_save, self._saved_step = time.monotonic(), self._step
 
 
-def _check_output(settings: TrainSettings) -> None:
-    path = settings.checkpoint_path
-    if path.exists() and not settings.resume:
-        raise OutputError(f"{path} is of an earlier run; resume it, or choose another folder")
-    if not path.exists() and settings.weights_path.exists():
-        raise OutputError(
-            f"{settings.weights_path} is of a run without {path.name}, such as one by a recipe; "
-            "choose another folder, or resume that run as it was begun"
-        )
-    if not path.exists() and (settings.output / "1" / path.name).exists():
-        raise OutputError(
-            f"{settings.output} is of a run by a recipe; go on with that recipe, or choose another "
-            "folder"
-        )
-    check_room(settings.output, [settings])
-    if settings.tensorboard:
-        import_tensorboard()
-
-
 def _network(device: torch.device) -> AlignedPwcNet:
     """Return the network in the precision it is trained in, its weights still arbitrary."""
     network = uninitialized(AlignedPwcNet)
@@ -409,14 +388,3 @@ def _optimizer(settings: TrainSettings, network: AlignedPwcNet) -> FlatAdamW:
     if settings.optimizer == "muon":
         return FlatMuon.of(network, constants)
     return FlatAdamW(flatten(network), constants)
-
-
-@contextmanager
-def _benchmarking() -> Iterator[None]:
-    """Let cuDNN time its algorithms and take the fastest, inside of the block."""
-    before = torch.backends.cudnn.benchmark
-    torch.backends.cudnn.benchmark = True
-    try:
-        yield
-    finally:
-        torch.backends.cudnn.benchmark = before

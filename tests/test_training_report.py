@@ -18,7 +18,6 @@ from pwcflow.color import flow_to_color
 from pwcflow.errors import OutputError
 from pwcflow.training.checkpoint import load_checkpoint
 from pwcflow.training.contact_sheet import comparison_sheet
-from pwcflow.training.log import RunLog
 from pwcflow.training.report import images_told, of_same_images
 from pwcflow.training.settings import TrainSettings
 from pwcflow.training.tensorboard import EventFile
@@ -216,22 +215,6 @@ def test_a_measurement_between_that_is_interrupted_is_made_when_the_run_goes_on(
     assert [line["step"] for line in lines(parts.output)] == [0, 1, 1, 2, 2, 3, 3, 4, 4]
 
 
-def test_a_log_tells_whether_a_step_has_a_value_of_a_kind(tmp_path):
-    path = tmp_path / "log.jsonl"
-    path.write_text(
-        '{"step": 1, "epe_px": 3.5}\n{"step": 2, "holdout_epe_px": 2.5}\n[]\n{"step": 1'
-    )
-    log = RunLog(path)
-    assert [log.tells(step, "_epe_px") for step in (0, 1, 2)] == [False, False, True]
-
-
-def test_the_last_value_of_a_log_is_that_of_the_last_line_that_has_it(tmp_path):
-    path = tmp_path / "log.jsonl"
-    path.write_text('{"loss": 3.5}\n{"loss": 2.5}\n{"training_epe_px": 1.5}\n[]\n{"loss": 1.')
-    log = RunLog(path)
-    assert (log.last("loss"), log.last("training_epe_px"), log.last("lr")) == (2.5, 1.5, None)
-
-
 def test_whoever_watches_is_told_what_a_run_is_at(tmp_path, capfd):
     train(tiny(tmp_path, echo=True, steps=1), shifted_textures, fixed_sets)
     said = [line for line in capfd.readouterr().err.splitlines() if not line.startswith("{")]
@@ -357,42 +340,6 @@ def test_what_a_run_told_before_it_begins_anew_is_not_shown_twice(tmp_path, resu
     assert sorted(numbers["training/loss"]) == [1]
     assert sorted(numbers["validation/training_epe_px"]) == [0, 1]
     assert sorted(pictures["validation/training"]) == [0, 1]
-
-
-def test_a_log_is_cut_to_whole_lines_of_steps_up_to_one(tmp_path):
-    path = tmp_path / "log.jsonl"
-    text = [f'{{"step": {step}, "loss": {step}.5}}\n' for step in (0, 1, 1, 2, 3)]
-    for step, kept in ((2, 4), (1, 3), (0, 1), (-1, 0)):
-        path.write_text("".join(text) + '[]\n{"step": "one"}\n{"step": 2, "lo')
-        RunLog(path).cut(step)
-        assert path.read_text() == "".join(text[:kept])
-        assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_whole_line_that_lost_its_end_is_kept_and_gets_it_back(tmp_path):
-    path = tmp_path / "log.jsonl"
-    path.write_text('{"step": 1}\n{"step": 2}')
-    log = RunLog(path)
-    log.cut(2)
-    log.write({"step": 3})
-    assert path.read_text() == '{"step": 1}\n{"step": 2}\n{"step": 3}\n'
-
-
-def test_a_log_is_written_on_when_whoever_read_it_has_left(tmp_path, monkeypatch):
-    reader, writer = os.pipe()
-    os.close(reader)
-    pipe = os.fdopen(writer, "w")
-    monkeypatch.setattr(sys, "stderr", pipe)
-    log = RunLog(tmp_path / "log.jsonl", echo=True)
-    log.say("training")
-    log.write({"step": 1})
-    log.write({"step": 2})
-    monkeypatch.setattr(sys, "stderr", None)
-    RunLog(tmp_path / "log.jsonl", echo=True).write({"step": 3})
-    monkeypatch.undo()
-    with pytest.raises(BrokenPipeError):
-        pipe.close()
-    assert (tmp_path / "log.jsonl").read_text() == '{"step": 1}\n{"step": 2}\n{"step": 3}\n'
 
 
 def test_the_first_of_several_processes_writes_alone(tmp_path):

@@ -257,7 +257,7 @@ def train(
         from pwcflow.locks import locked_folder
         from pwcflow.training.ranks import is_first_process
         from pwcflow.training.recipe import RECIPES, run_recipe
-        from pwcflow.training.run import pairs_of, run_training, scenes_of
+        from pwcflow.training.run import pairs_of, pairs_to_measure_on, run_training, scenes_of
         from pwcflow.training.run import preview as write_preview
         from pwcflow.training.scene import SceneSettings
         from pwcflow.training.settings import OptimizerName, TrainSettings
@@ -306,13 +306,19 @@ def train(
         except ValueError as error:
             raise typer.BadParameter(str(error)) from error
         run = (
-            partial(run_recipe, settings, RECIPES[recipe])
+            partial(run_recipe, settings, RECIPES[recipe], manifest=evaluation)
             if recipe
-            else partial(run_training, settings, scenes, data=datasets)
+            else partial(
+                run_training,
+                settings,
+                scenes,
+                data=datasets,
+                measured=pairs_to_measure_on(evaluation),
+            )
         )
         images = {"photos": photos or [], "sprites": sprites or [], "holdout": holdout or []}
         with locked_folder(output) if is_first_process() else nullcontext():
-            result = run(**images, manifest=evaluation)
+            result = run(**images)
         if result["outcome"] == "interrupted":
             raise KeyboardInterrupt(
                 f"kept {result['checkpoint']} and {result['weights']} after "

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pwcflow.datasets import find_pairs, read_true_pair
 from pwcflow.device import find_device
 from pwcflow.errors import DeviceError, WeightsError
 from pwcflow.locks import locked_folder, replacing_alone
@@ -19,7 +18,7 @@ from pwcflow.training.ranks import started_by_torchrun
 from pwcflow.training.recipe_folder import check_folder, is_begun, write_record
 from pwcflow.training.result import RESULT, finished_result, restore_weights, write_result
 from pwcflow.training.room import check_room
-from pwcflow.training.run import run_training
+from pwcflow.training.run import pairs_to_measure_on, run_training
 from pwcflow.training.scene import SceneSettings
 from pwcflow.training.settings import OptimizerName, TrainSettings
 from pwcflow.training.textures import check_folders
@@ -102,9 +101,7 @@ def run_recipe(
     check_folder(settings, runs)
     find_device(settings.device)
     check_folders(photos, sprites, holdout)
-    if manifest:
-        for pair in find_pairs("manifest", manifest):
-            read_true_pair(pair)
+    measured = pairs_to_measure_on(manifest)
     unfinished = [run for run in runs if finished_result(run.output) is None]
     check_room(settings.output, unfinished)
     make_folder(settings.output)
@@ -117,7 +114,7 @@ def run_recipe(
     with catching_interruptions() as interruption:
         for number, (stage, run) in enumerate(zip(stages, runs, strict=True), 1):
             result = finished_result(run.output) if settings.resume else None
-            if result and manifest and "scores" not in result and run.checkpoint_path.exists():
+            if result and measured and "scores" not in result and run.checkpoint_path.exists():
                 result = None  # it ended while it was measured, which is all that is left to do
             # Nobody is to go on with a stage on its own while its recipe does.
             with locked_folder(run.output), _telling_how_to_go_on(number, runs):
@@ -134,7 +131,7 @@ def run_recipe(
                         photos=photos,
                         sprites=sprites,
                         holdout=holdout,
-                        manifest=manifest,
+                        measured=measured,
                     )
                     if result["outcome"] == "interrupted":
                         raise KeyboardInterrupt

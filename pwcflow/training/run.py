@@ -55,7 +55,7 @@ def run_training(
     sprites: list[Path],
     holdout: list[Path],
     data: Sequence[tuple[str, Path]] = (),
-    manifest: Path | None = None,
+    measured: Sequence[PairFiles] = (),
 ) -> dict[str, Any]:
     """Train, measure the weights, and return what the run came to.
 
@@ -68,8 +68,7 @@ def run_training(
             on beside those trained on.
         data: real pairs to train on in place of rendered ones: kinds and folders, as `find_pairs`
             takes them.
-        manifest: pairs with true flow to measure on when all is done: a CSV file, as `find_pairs`
-            takes it.
+        measured: pairs with true flow to measure on when all is done; see `pairs_to_measure_on`.
 
     Raises:
         PwcFlowError: an image cannot be read, a data set is not there, an output cannot be
@@ -77,10 +76,6 @@ def run_training(
     """
     # Before the hours that come before they are needed.
     check_folders(photos, sprites, holdout)
-    measured = find_pairs("manifest", manifest) if manifest else []
-    if is_first_process():
-        for pair in measured:
-            read_true_pair(pair)
     datasets = [find_pairs(kind, folder) for kind, folder in data]
     folders = {"training": (photos, sprites)}
     if holdout:
@@ -109,6 +104,21 @@ def run_training(
         }
     write_result(settings.output, result)
     return result
+
+
+def pairs_to_measure_on(manifest: Path | None) -> list[PairFiles]:
+    """Return the pairs of a CSV file, as `find_pairs` takes it, each of which can be measured on.
+
+    They are read: what is wrong with one is told before the hours of training, not after them.
+
+    Raises:
+        PwcFlowError: a file is missing, cannot be read, or does not belong to the others.
+    """
+    pairs = find_pairs("manifest", manifest) if manifest else []
+    if is_first_process():
+        for pair in pairs:
+            read_true_pair(pair)
+    return pairs
 
 
 def _finished_before(settings: TrainSettings, sets: set[str]) -> dict[str, Any] | None:

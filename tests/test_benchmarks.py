@@ -7,7 +7,7 @@ from pwcflow.bench import report
 from pwcflow.runs.video_outputs import VideoOutputs
 from tests.benchmarks import growth, long_video
 
-from .test_bench import COST
+from .test_bench_figures import COST
 
 # growth
 

@@ -10,6 +10,7 @@ from pwcflow.errors import OutputError, reason_of
 from pwcflow.flow_file import FLOW_SUFFIXES
 from pwcflow.image_file import IMAGE_SUFFIXES
 from pwcflow.made_folders import missing_folders, remove_empty
+from pwcflow.video.find import would_be_a_frame
 from pwcflow.video_writer import VIDEO_SUFFIXES
 
 _FILE_SUFFIXES = {*IMAGE_SUFFIXES, *FLOW_SUFFIXES, *VIDEO_SUFFIXES}
@@ -24,6 +25,15 @@ def check_nothing_lost(outputs: Iterable[Path | None], inputs: Iterable[Path]) -
                 f"cannot write {output}: it is an input, or another output; choose another name"
             )
         taken.add(os.path.realpath(output))
+
+
+def check_no_frame(output: Path, video: Path) -> None:
+    """Raise `OutputError` if an output would be, or replace, a frame of a folder or pattern."""
+    if would_be_a_frame(output, video):
+        raise OutputError(
+            f"cannot write {output}: it would be taken for a frame of {video}; choose another "
+            "folder"
+        )
 
 
 def check_folder(folder: Path, why: str, *, any_name: bool = False) -> None:

@@ -147,6 +147,7 @@ def chosen_look(
     without: str | None = None,
     max_flow: float | str | None = None,
     parts: tuple[str, ...] = (),
+    findable: tuple[str, ...] = (),
     beside: dict[str, Path | None] | None = None,
     **asked: Any,
 ) -> "Look":
@@ -156,6 +157,7 @@ def chosen_look(
         without: what `--viz` would write, if there is no such thing; None when there is.
         max_flow: the option.
         parts: the fields of a `Scene` that the command has at hand.
+        findable: those that it looks for where the style needs them.
         beside: those that options may give; None where there are no such options.
         asked: the fields of `Look`.
     """
@@ -180,7 +182,8 @@ def chosen_look(
                 f"the style {look.style} needs more than a video; write its flows, and give them "
                 f"to pwcflow visualize --style {look.style}"
             )
-        check_parts(look, (*parts, *files), tuple(files))
+        found = set(findable).intersection(style.needs)
+        check_parts(look, (*parts, *files, *found), tuple(files))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     return look

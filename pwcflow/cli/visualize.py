@@ -31,6 +31,7 @@ Examples:
   pwcflow visualize flows/ -o colours --max-flow percentile
   pwcflow visualize flows/ -o flow.mp4 --fps 30
   pwcflow visualize flow.flo -o flow.png --background black --legend inside
+  pwcflow visualize flows/ -o overlay.mp4 --style overlay
   pwcflow visualize flows/ -o overlays --style overlay --frame frames/
 \b
   In other styles: pwcflow visualize flow.flo -o out.png with
@@ -80,7 +81,8 @@ def visualize(
         typer.Option(
             metavar="FILE",
             readable=False,
-            help="The first frame; of a folder of flows the folder of all frames.",
+            help="The first frame; of a folder of flows the folder of all frames, or the video.  "
+            "[default: what pwcflow.json beside the flows names, for styles that need it]",
         ),
     ] = None,
     second: Annotated[
@@ -112,10 +114,11 @@ def visualize(
 
     Unknown pixels are black. A folder has one scale for all its files, so that a vector has one
     colour throughout; folders in it are gone into, and are the same in OUT, but a video is of one
-    folder alone. There, --frame names a folder of as many frames and one more, --truth and
-    --backward folders of flows of the same names.
+    folder alone. There, --frame names a folder or video of as many frames and one more, --truth
+    and --backward folders of flows of the same names.
     """
     with friendly_errors(quiet):
+        from pwcflow.pipeline.flow_frames import FRAMES, has_record
         from pwcflow.pipeline.visualize import (
             visualize_as_video,
             visualize_file,
@@ -136,8 +139,9 @@ def visualize(
                 "--second is for one flow; of a folder, --frame names the folder of all frames"
             )
         there = (*own_parts(source), *(["second"] if is_folder and frame else []))
+        findable = FRAMES if not (frame or second) and has_record(source) else ()
         look = chosen_look(
-            max_flow=max_flow, parts=there, beside=files,
+            max_flow=max_flow, parts=there, findable=findable, beside=files,
             style=style, palette=palette, background=background, gamma=gamma,
             noise_floor=noise_floor, unknown=unknown, legend=legend, spacing=spacing,
             opacity=opacity,

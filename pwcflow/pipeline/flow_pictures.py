@@ -8,6 +8,7 @@ from pwcflow.color.scale import FoundScale, MaxFlow
 from pwcflow.errors import FlowFileError, ImageError, OutputError
 from pwcflow.evaluation import Score
 from pwcflow.flow_file import Flow, read_flow
+from pwcflow.pipeline.flow_frames import FlowFrames
 from pwcflow.visualization import Look, Picture, draw, scale_for, score_of, style_of
 from pwcflow.visualization.scene_files import SceneFiles
 
@@ -25,7 +26,11 @@ class FlowPictures:
     """
 
     def __init__(
-        self, scenes: Mapping[Path, SceneFiles], look: Look, max_flow: MaxFlow | None
+        self,
+        scenes: Mapping[Path, SceneFiles],
+        look: Look,
+        max_flow: MaxFlow | None,
+        frames: FlowFrames | None = None,
     ) -> None:
         """Hold what is to be shown.
 
@@ -34,7 +39,9 @@ class FlowPictures:
             look: style and options, which go together.
             max_flow: the magnitude shown fully saturated, or how it is found; when None the
                 largest one of all, but at least 1 px.
+            frames: gives the frames, where `scenes` have none.
         """
+        self._frames = frames
         self._scenes = scenes
         self._look = look
         self._has_scale = style_of(look).has_scale
@@ -79,6 +86,8 @@ class FlowPictures:
         for flow_file, beside in self._scenes.items():
             flow = self._read(flow_file)
             scene = beside.only(used).read(flow, flow_file)
+            if self._frames:
+                scene = self._frames.added_to(scene, flow_file, used)
             with _naming(flow_file):
                 picture = draw(scene, self._look, scale_for(flow, self._rule, self._look))
             self.scores.append(score_of(scene))

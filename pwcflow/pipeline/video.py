@@ -12,7 +12,7 @@ from pwcflow.flow_file import check_flow_suffix
 from pwcflow.frame_selection import ALL_FRAMES, FrameSelection
 from pwcflow.image_file import Image
 from pwcflow.locks import locked_folder
-from pwcflow.outputs import check_folder, check_nothing_lost
+from pwcflow.outputs import check_folder, check_no_frame, check_nothing_lost
 from pwcflow.overlap import prefetch
 from pwcflow.pipeline.summary import LoadEstimator, Summary, provenance, rounded, shown, text
 from pwcflow.progress import progress_bar
@@ -23,7 +23,6 @@ from pwcflow.runs.provenance import Maker, Record, recorded_network_scale
 from pwcflow.runs.video_outputs import VideoOutputs
 from pwcflow.runs.video_sink import VideoSink
 from pwcflow.video import FrameSource, open_frames
-from pwcflow.video.find import would_be_a_frame
 from pwcflow.video_writer import check_video_suffix
 
 FindMaker = Callable[[], Maker | None]
@@ -146,11 +145,7 @@ def _check_outputs(outputs: VideoOutputs, video: Path) -> None:
     if flow:
         check_flow_suffix(flow)
     for path in filter(None, (flow, viz)):
-        if would_be_a_frame(path, video):
-            raise OutputError(
-                f"cannot write {path}: it would be taken for a frame of {video}; choose another "
-                "folder"
-            )
+        check_no_frame(path, video)
     check_nothing_lost([viz], [video])
     for own in outputs.folders():
         check_folder(own, "flow files go into a folder", any_name=outputs.own_folders)

@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from pwcflow.errors import FlowFileError, OutputError
 from pwcflow.evaluation import Score
 from pwcflow.flow_file import files_of_flow, read_flow
 from pwcflow.image_file import check_image_suffix, write_image
-from pwcflow.outputs import check_folder, check_nothing_lost, make_folder
+from pwcflow.outputs import check_folder, check_no_frame, check_nothing_lost, make_folder
+from pwcflow.pipeline.flow_frames import FRAMES, FlowFrames
 from pwcflow.pipeline.flow_pictures import FlowPictures
 from pwcflow.pipeline.flow_tree import flow_files_below
 from pwcflow.pipeline.summary import error_summary
@@ -53,7 +55,8 @@ def visualize_file(
         max_flow: the magnitude shown fully saturated; when None the largest one, but at least 1 px.
         look: the style, and what belongs to it.
         beside: the files that the style needs beside the flow; the flow back may be in
-            `flow_file` itself.
+            `flow_file` itself. Where there is no frame, those that the record beside the flow
+            tells of are taken, if the style needs them.
 
     Returns:
         what was done, for a person or `--json`.
@@ -63,15 +66,19 @@ def visualize_file(
         PwcFlowError: a file cannot be read, or the image cannot be written.
     """
     own = own_parts(flow_file)
-    check_parts(look, {*beside.given(), *own}, beside.given())
+    frames = _frames_of([flow_file], look, beside)
+    check_parts(look, {*beside.given(), *own, *(FRAMES if frames else ())}, beside.given())
     if not beside.backward and "backward" in own and "backward" in style_of(look).parts:
         beside = replace(beside, backward=flow_file)
     check_image_suffix(output)
-    check_nothing_lost([output], [*files_of_flow(flow_file), *beside.files()])
+    _check_inputs([output], {flow_file: beside}, frames)
     check_writable(output)
     flow = read_flow(flow_file)
     scale = scale_for(flow, max_flow, look)
     scene = beside.read(flow, flow_file)
+    if frames:
+        with frames:
+            scene = frames.added_to(scene, flow_file, style_of(look).parts)
     write_image(output, draw(scene, look, scale))
     return _summary(flow_file, output, [score_of(scene)], scale, max_flow, look)
 
@@ -96,7 +103,9 @@ def visualize_folder(
         max_flow: the magnitude shown fully saturated, or how it is found; when None the largest
             one of all, but at least 1 px.
         look: the style, and what belongs to it.
-        beside: folders with what the style needs beside the flows; see `scenes_of`.
+        beside: folders with what the style needs beside the flows; see `scenes_of`. Of one folder
+            `frame` may be a video of just the frames that the flows are of; where there is none,
+            those that the records beside the flows tell of are taken, if the style needs them.
         progress: show a progress bar on stderr.
 
     Returns:
@@ -106,13 +115,16 @@ def visualize_folder(
         ValueError: options do not go together.
         PwcFlowError: a flow cannot be read, or an image cannot be written.
     """
-    _check_beside(look, beside)
     images = _images_of(folder, output)
+    frames = _frames_of_all(list(images), look, beside)
     check_folder(output, f"{folder} is a folder, so its images go into a folder")
-    scenes = scenes_of(folder, list(images), beside)
-    _check_inputs(images.values(), scenes)
-    pictures = FlowPictures(scenes, look, max_flow)
-    with progress_bar(pictures.readings, progress, unit="file") as bar:
+    scenes = scenes_of(folder, list(images), replace(beside, frame=None) if frames else beside)
+    _check_inputs(images.values(), scenes, frames)
+    pictures = FlowPictures(scenes, look, max_flow, frames)
+    with (
+        frames or nullcontext(),
+        progress_bar(pictures.readings, progress, unit="file") as bar,
+    ):
         for flow_file, picture in pictures.drawn(bar.update):
             image = images[flow_file]
             make_folder(image.parent)
@@ -153,7 +165,6 @@ def visualize_as_video(
         ValueError: options do not go together.
         PwcFlowError: a flow cannot be read or has another size, or the video cannot be written.
     """
-    _check_beside(look, beside)
     check_video_suffix(output)
     flow_files = flow_files_below(folder)
     deeper = next((path for path in flow_files if path.parent != folder), None)
@@ -162,15 +173,20 @@ def visualize_as_video(
             f"{deeper.parent} has flows in it, too, but a video is of those of one folder; name "
             f"that one, or give a folder for images instead of {output}"
         )
-    scenes = scenes_of(folder, flow_files, beside)
-    _check_inputs([output], scenes)
+    frames = _frames_of_all(flow_files, look, beside)
+    scenes = scenes_of(folder, flow_files, replace(beside, frame=None) if frames else beside)
+    _check_inputs([output], scenes, frames)
     check_writable(output)
     rate = fps or recorded_frames(flow_files).fps or DEFAULT_FPS
-    pictures = FlowPictures(scenes, look, max_flow)
+    pictures = FlowPictures(scenes, look, max_flow, frames)
     video = color_writer(output, rate, selectable=False)
     video.check_size(*picture_size(look, *pictures.settle_size()), len(scenes))
     try:
-        with video, progress_bar(pictures.readings, progress, unit="file") as bar:
+        with (
+            frames or nullcontext(),
+            video,
+            progress_bar(pictures.readings, progress, unit="file") as bar,
+        ):
             for _, picture in pictures.drawn(bar.update):
                 video.write(picture)
     except KeyboardInterrupt:
@@ -180,20 +196,40 @@ def visualize_as_video(
     return _summary(folder, output, pictures.scores, pictures.scale_px, max_flow, look, rate)
 
 
-def _check_beside(look: Look, beside: SceneFiles) -> None:
-    """Raise `ValueError` unless a folder's flows can be drawn with these folders beside them."""
+def _frames_of_all(flow_files: Sequence[Path], look: Look, beside: SceneFiles) -> FlowFrames | None:
+    """Return what gives the frames of a folder's flows; None where that is a folder, or nothing.
+
+    Raises:
+        ValueError: the flows cannot be drawn with what is beside them.
+        PwcFlowError: the frames are not there, or not as many.
+    """
     if beside.second:
         raise ValueError("--second is for one flow; --frame names the folder of all frames")
-    there = [*beside.given(), *(["second"] if beside.frame else [])]
+    video = beside.frame if beside.frame and beside.frame.is_file() else None
+    frames = None if video else _frames_of(flow_files, look, beside)
+    there = [*beside.given(), *(FRAMES if beside.frame or frames else ())]
     check_parts(look, there, beside.given())
+    return FlowFrames.of_video(flow_files, video) if video else frames
 
 
-def _check_inputs(outputs: Iterable[Path], scenes: Mapping[Path, SceneFiles]) -> None:
-    """Raise `OutputError` if an output would replace a file that is read."""
+def _frames_of(flow_files: Sequence[Path], look: Look, beside: SceneFiles) -> FlowFrames | None:
+    """Return what gives the frames that the style needs and nobody has given; None if there are."""
+    needed = not {*FRAMES}.isdisjoint(style_of(look).needs)
+    given = beside.frame or beside.second
+    return FlowFrames.recorded(flow_files) if needed and not given else None
+
+
+def _check_inputs(
+    outputs: Iterable[Path], scenes: Mapping[Path, SceneFiles], frames: FlowFrames | None
+) -> None:
+    """Raise `OutputError` if an output would replace what is read, or be taken for a frame."""
     flows = chain.from_iterable(map(files_of_flow, scenes))
-    check_nothing_lost(
-        outputs, [*flows, *chain.from_iterable(map(SceneFiles.files, scenes.values()))]
-    )
+    others = chain.from_iterable(map(SceneFiles.files, scenes.values()))
+    sources = frames.inputs if frames else ()
+    outputs = list(outputs)
+    check_nothing_lost(outputs, [*flows, *others, *sources])
+    for output, source in product(outputs, sources):
+        check_no_frame(output, source)
 
 
 def _images_of(folder: Path, output: Path) -> dict[Path, Path]:

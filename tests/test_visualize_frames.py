@@ -1,0 +1,220 @@
+"""Frames for the pictures of flows come out of the video that those were made of, each in place."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from pwcflow.errors import ImageError, OutputError, VideoError
+from pwcflow.flow_file import write_flow
+from pwcflow.frame_selection import FrameSelection
+from pwcflow.image_file import read_image, write_image
+from pwcflow.pipeline import estimate_video
+from pwcflow.pipeline.visualize import visualize_as_video, visualize_file, visualize_folder
+from pwcflow.runs.video_outputs import VideoOutputs
+from pwcflow.visualization import Look
+from pwcflow.visualization.scene_files import SceneFiles
+from tests.command_line import invoke
+from tests.gray_frames import (
+    HEIGHT,
+    NEAR,
+    WIDTH,
+    frames_folder,
+    frames_of,
+    gray,
+    names_in,
+    run,
+    video_file,
+)
+
+SIDE = Look(style="side")
+LEVELS = [20, 60, 100, 140, 180]
+
+
+def left(picture):
+    """The level of the frame beside the colours."""
+    assert picture.shape == (HEIGHT, 2 * WIDTH, 3)
+    return picture[:, : WIDTH - 8].mean()
+
+
+def lefts(folder):
+    return [left(read_image(path)) for path in sorted(folder.rglob("*.png"))]
+
+
+def test_the_frames_are_those_that_the_flows_were_made_of(tmp_path, estimator):
+    clip = video_file(tmp_path / "clip.mp4", LEVELS)
+    flows = tmp_path / "flows"
+    outputs = VideoOutputs(folder=flows)
+    estimate_video(estimator.load, clip, outputs, selection=FrameSelection(start=1, step=2))
+    visualize_folder(flows, tmp_path / "out", look=SIDE)
+    assert lefts(tmp_path / "out") == pytest.approx([60], abs=NEAR)
+    run(estimator, clip, folder=flows, overwrite=True)
+    visualize_as_video(flows, tmp_path / "v.avi", look=SIDE)
+    assert [left(picture) for picture in frames_of(tmp_path / "v.avi")[1]] == pytest.approx(
+        LEVELS[:4], abs=NEAR
+    )
+
+
+def test_a_style_has_both_frames_of_a_flow(tmp_path, estimator):
+    frames = frames_folder(tmp_path / "frames", [10, 20, 40])
+    run(estimator, frames, folder=tmp_path / "flows")
+    visualize_folder(tmp_path / "flows", tmp_path / "out", look=Look(style="warp"))
+    for number, second, difference in ((0, 20, 30), (1, 40, 60)):
+        picture = read_image(tmp_path / "out" / f"{number:06d}.png")
+        assert picture.shape == (2 * HEIGHT, 2 * WIDTH, 3)
+        assert (picture[:HEIGHT, :WIDTH] == second).all()
+        assert (picture[HEIGHT, WIDTH] == difference).all()  # three times
+
+
+def test_each_folder_has_its_own_video(tmp_path, estimator):
+    for name, levels in (("a", [20, 60, 100]), ("b", [200, 150])):
+        clip = video_file(tmp_path / f"{name}.mp4", levels)
+        run(estimator, clip, folder=tmp_path / "flows" / name)
+    visualize_folder(tmp_path / "flows", tmp_path / "out", look=SIDE)
+    assert lefts(tmp_path / "out") == pytest.approx([20, 60, 200], abs=NEAR)
+
+
+def test_a_flow_that_is_gone_and_one_that_is_there_twice_move_no_frame(tmp_path, estimator):
+    run(estimator, video_file(tmp_path / "clip.mp4", LEVELS), folder=tmp_path / "flows")
+    (tmp_path / "flows" / "000001.flo").unlink()
+    flow = np.zeros((HEIGHT, WIDTH, 2), np.float32)
+    write_flow(tmp_path / "flows" / "0.flo", flow)
+    write_flow(tmp_path / "flows" / "02.flo", flow)
+    visualize_folder(tmp_path / "flows", tmp_path / "out", look=SIDE)
+    assert names_in(tmp_path / "out") == [
+        "0.png",
+        "000000.png",
+        "000002.png",
+        "000003.png",
+        "02.png",
+    ]
+    assert lefts(tmp_path / "out") == pytest.approx([20, 20, 100, 140, 100], abs=NEAR)
+
+
+def test_one_flow_of_a_run_has_its_frames(tmp_path, estimator):
+    run(estimator, video_file(tmp_path / "clip.mp4", LEVELS), folder=tmp_path / "flows")
+    visualize_file(tmp_path / "flows" / "000002.flo", tmp_path / "a.png", look=SIDE)
+    assert left(read_image(tmp_path / "a.png")) == pytest.approx(100, abs=NEAR)
+
+
+def test_a_style_that_needs_no_frame_does_not_look_for_it(tmp_path, estimator):
+    clip = video_file(tmp_path / "clip.mp4", LEVELS[:3])
+    run(estimator, clip, folder=tmp_path / "flows")
+    clip.unlink()
+    arrows = Look(style="arrows", background="black")
+    assert visualize_folder(tmp_path / "flows", tmp_path / "out", look=arrows)["images"] == 2
+    assert (read_image(tmp_path / "out" / "000000.png") == 0).all(axis=2).mean() > 0.5
+
+
+def test_a_video_that_is_named_has_the_frames_in_order(tmp_path):
+    flows = tmp_path / "flows"
+    flows.mkdir()
+    for name in ("flow9.flo", "flow10.flo"):
+        write_flow(flows / name, np.zeros((HEIGHT, WIDTH, 2), np.float32))
+    beside = SceneFiles(frame=video_file(tmp_path / "clip.mp4", [20, 60, 100]))
+    visualize_folder(flows, tmp_path / "out", look=SIDE, beside=beside)
+    assert left(read_image(tmp_path / "out" / "flow9.png")) == pytest.approx(20, abs=NEAR)
+    assert left(read_image(tmp_path / "out" / "flow10.png")) == pytest.approx(60, abs=NEAR)
+    visualize_as_video(flows, tmp_path / "v.avi", look=Look(style="arrows"), beside=beside)
+    first, second = frames_of(tmp_path / "v.avi")[1]
+    assert second.mean() - first.mean() > 10  # pale, but over the frames
+
+
+def test_a_video_of_another_number_of_frames_is_told_before_anything_is_written(
+    tmp_path, estimator
+):
+    frames = frames_folder(tmp_path / "frames", [1, 2, 3])
+    run(estimator, frames, folder=tmp_path / "flows")
+    before = names_in(tmp_path)
+    clip = video_file(tmp_path / "clip.mp4", LEVELS)
+    problem = r"clip.mp4 has 5 frames, but the 2 flows of .*flows go from frame to frame of 3; name"
+    with pytest.raises(VideoError, match=problem):
+        visualize_folder(
+            tmp_path / "flows", tmp_path / "out", look=SIDE, beside=SceneFiles(frame=clip)
+        )
+    shutil.copytree(tmp_path / "flows", tmp_path / "flows" / "more")
+    with pytest.raises(VideoError, match=r"cannot be those of both .*flows and .*more; name one"):
+        visualize_folder(
+            tmp_path / "flows", tmp_path / "out", look=SIDE, beside=SceneFiles(frame=clip)
+        )
+    assert names_in(tmp_path) == sorted([*before, "clip.mp4"])
+
+
+def test_a_video_that_has_changed_or_gone_is_told_before_anything_is_written(here, estimator):
+    clip = video_file(here / "clip.mp4", LEVELS)
+    run(estimator, clip, folder=here / "flows")
+    before = names_in(here)
+    clip.rename(here / "old.mp4")
+    video_file(clip, LEVELS[::-1])
+    result = invoke("visualize", "flows", "-o", "out", "--style", "side")
+    assert result.exit_code == 1
+    assert result.stderr.endswith(
+        "clip.mp4 has changed since; name the frames of flows with --frame\n"
+    )
+    assert names_in(here) == sorted([*before, "old.mp4"])
+    clip.unlink()
+    result = invoke("visualize", "flows/000000.flo", "-o", "a.png", "--style", "side")
+    assert result.exit_code == 1
+    assert "name the frames of flows with --frame" in result.stderr
+    (here / "flows" / "more").mkdir()
+    shutil.copy(here / "flows" / "000000.flo", here / "flows" / "more")
+    (here / "old.mp4").rename(clip)
+    result = invoke("visualize", "flows", "-o", "out", "--style", "side")
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert "pwcflow.json beside the flows is missing; name the frames of" in result.stderr
+    assert names_in(here) == before
+
+
+def test_flows_resized_since_do_not_get_a_frame_of_another_size(tmp_path, estimator):
+    run(estimator, video_file(tmp_path / "clip.mp4", LEVELS[:2]), folder=tmp_path / "flows")
+    write_flow(tmp_path / "flows" / "000000.flo", np.zeros((HEIGHT, WIDTH - 2, 2), np.float32))
+    problem = "000000.flo: the first frame is 64 x 48 pixels, but the flow is 62 x 48"
+    with pytest.raises(ImageError, match=problem):
+        visualize_folder(tmp_path / "flows", tmp_path / "out", look=SIDE)
+
+
+def test_more_flows_than_the_record_s_video_has_frames_for_are_told(tmp_path, estimator):
+    run(estimator, video_file(tmp_path / "clip.mp4", LEVELS[:2]), folder=tmp_path / "flows")
+    write_flow(tmp_path / "flows" / "000001.flo", np.zeros((HEIGHT, WIDTH, 2), np.float32))
+    problem = "there are no frames for .*000001.flo: the video ends before its flow files do"
+    with pytest.raises(ImageError, match=problem):
+        visualize_as_video(tmp_path / "flows", tmp_path / "v.avi", look=SIDE)
+    assert not (tmp_path / "v.avi").exists()
+
+
+def test_the_video_is_not_replaced_by_its_picture(tmp_path, estimator):
+    clip = video_file(tmp_path / "clip.avi", LEVELS[:3])
+    run(estimator, clip, folder=tmp_path / "flows")
+    content = clip.read_bytes()
+    for beside in (SceneFiles(), SceneFiles(frame=clip)):
+        with pytest.raises(OutputError, match="it is an input"):
+            visualize_as_video(tmp_path / "flows", clip, look=SIDE, beside=beside)
+    assert clip.read_bytes() == content
+
+
+def test_pictures_are_not_written_among_the_frames(tmp_path, estimator):
+    frames = frames_folder(tmp_path / "frames", [1, 2], "{:06d}.png")
+    run(estimator, frames, folder=tmp_path / "flows")
+    with pytest.raises(OutputError, match=r"000000.png: it would be taken for a frame of .*frames"):
+        visualize_folder(tmp_path / "flows", frames, look=SIDE)
+    with pytest.raises(OutputError, match=r"v.webp: it would be taken for a frame of .*frames"):
+        visualize_as_video(tmp_path / "flows", frames / "v.webp", look=SIDE)
+    assert names_in(frames) == ["000001.png", "000002.png"]
+
+
+def test_the_command_takes_frames_of_every_source(here, estimator):
+    clip = video_file(here / "clip.mp4", [20, 60, 100])
+    run(estimator, clip, folder=here / "flows")
+    for name, options in (("a", ()), ("b", ("--frame", "clip.mp4"))):
+        result = invoke("visualize", "flows", "-o", name, "--style", "side", *options)
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert lefts(here / name) == pytest.approx([20, 60], abs=NEAR)
+    write_image(here / "one.png", gray(7))
+    result = invoke(
+        "visualize", "flows/000001.flo", "-o", "c.png", "--style", "side", "--frame", "one.png"
+    )
+    assert left(read_image(here / "c.png")) == 7
+    (here / "flows" / "pwcflow.json").unlink()
+    result = invoke("visualize", "flows", "-o", "d", "--style", "overlay")
+    assert result.exit_code == 2
+    assert "the style overlay needs --frame" in result.stderr

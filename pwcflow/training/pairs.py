@@ -12,6 +12,7 @@ from torch import Tensor
 from pwcflow.aligned import IMAGE_GAP
 from pwcflow.datasets import PairFiles
 from pwcflow.ops import IMAGE_CHANNELS
+from pwcflow.processors import usable_processors
 from pwcflow.training.augment import AugmentSettings, augment
 from pwcflow.training.render import Batch
 from pwcflow.training.samples import read_sample
@@ -48,7 +49,8 @@ class PairSource:
         pinned = device.type == "cuda"
         self._free = deque(_Buffers(*shape, pinned=pinned) for _ in range(AHEAD + _SPARE))
         self._loading: dict[int, _Buffers] = {}
-        threads = min(_MOST_THREADS, max(1, (os.cpu_count() or 1) // world))
+        share = max(1, (os.cpu_count() or 1) // world)  # of a machine whose processes are not bound
+        threads = min(_MOST_THREADS, usable_processors(), share)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="pairs")
         self._pixels = torch.empty(self._free[0].images.shape, dtype=torch.uint8, device=device)
         channels = IMAGE_CHANNELS + IMAGE_GAP

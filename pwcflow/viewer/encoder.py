@@ -1,6 +1,5 @@
 """Pieces of a page encoded by threads, a few of them ahead of the writing."""
 
-import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -9,13 +8,14 @@ from typing import Any, NamedTuple, TypeVar
 from pwcflow.errors import FlowFileError
 from pwcflow.flow_file import read_flow
 from pwcflow.frame_selection import FrameSelection
+from pwcflow.processors import usable_processors
 from pwcflow.video.resize import resized
 from pwcflow.viewer.encoding import EncodedFlow, encode_flow, encode_picture, sampled
 from pwcflow.viewer.pieces import Picture, Piece, PlacedFlow, check_sizes
 
 _LARGEST_SIDE_PX = 16383
 """Of what WebP holds; canvases of browsers take little more."""
-_THREADS = min(4, os.cpu_count() or 1)
+_THREADS = min(4, usable_processors())
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 

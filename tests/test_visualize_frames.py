@@ -1,6 +1,7 @@
 """Frames for the pictures of flows come out of the video that those were made of, each in place."""
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,9 +11,11 @@ from pwcflow.flow_file import write_flow
 from pwcflow.frame_selection import FrameSelection
 from pwcflow.image_file import read_image, write_image
 from pwcflow.pipeline import estimate_video
+from pwcflow.pipeline.flow_frames import FlowFrames
 from pwcflow.pipeline.visualize import visualize_as_video, visualize_file, visualize_folder
 from pwcflow.runs.video_outputs import VideoOutputs
-from pwcflow.visualization import Look
+from pwcflow.video import open_frames
+from pwcflow.visualization import Look, Scene
 from pwcflow.visualization.scene_files import SceneFiles
 from tests.command_line import invoke
 from tests.gray_frames import (
@@ -28,6 +31,7 @@ from tests.gray_frames import (
 )
 
 SIDE = Look(style="side")
+SIDE_OPTION = "--style", "side"
 LEVELS = [20, 60, 100, 140, 180]
 
 
@@ -72,6 +76,30 @@ def test_each_folder_has_its_own_video(tmp_path, estimator):
         run(estimator, clip, folder=tmp_path / "flows" / name)
     visualize_folder(tmp_path / "flows", tmp_path / "out", look=SIDE)
     assert lefts(tmp_path / "out") == pytest.approx([20, 60, 200], abs=NEAR)
+    result = invoke("visualize", str(tmp_path / "flows"), "-o", str(tmp_path / "b"), *SIDE_OPTION)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert lefts(tmp_path / "b") == pytest.approx([20, 60, 200], abs=NEAR)
+
+
+def test_a_video_is_closed_before_the_next_one_is_opened_and_in_the_end(tmp_path):
+    happened = []
+
+    def opener(name):
+        def opened():
+            happened.append(f"{name} opened")
+            source = open_frames(video_file(tmp_path / f"{name}.mp4", LEVELS[:2]))
+            source.on_exit(lambda: happened.append(f"{name} closed"))
+            return source
+
+        return opened
+
+    flows = {name: tmp_path / name / "000000.flo" for name in "ab"}
+    openers = {flow.parent: opener(name) for name, flow in flows.items()}
+    scene = Scene(flow=np.zeros((HEIGHT, WIDTH, 2), np.float32))
+    with FlowFrames([], openers, dict.fromkeys(flows.values(), 0)) as frames:
+        for flow in flows.values():
+            frames.added_to(scene, flow)
+    assert happened == ["a opened", "a closed", "b opened", "b closed"]
 
 
 def test_a_flow_that_is_gone_and_one_that_is_there_twice_move_no_frame(tmp_path, estimator):
@@ -127,8 +155,8 @@ def test_a_video_of_another_number_of_frames_is_told_before_anything_is_written(
     run(estimator, frames, folder=tmp_path / "flows")
     before = names_in(tmp_path)
     clip = video_file(tmp_path / "clip.mp4", LEVELS)
-    problem = r"clip.mp4 has 5 frames, but the 2 flows of .*flows go from frame to frame of 3; name"
-    with pytest.raises(VideoError, match=problem):
+    problem = r"clip.mp4 has 5 frames, but the 2 flows of .*flows need 3; name just the frames"
+    with pytest.raises(ImageError, match=problem):
         visualize_folder(
             tmp_path / "flows", tmp_path / "out", look=SIDE, beside=SceneFiles(frame=clip)
         )
@@ -146,22 +174,24 @@ def test_a_video_that_has_changed_or_gone_is_told_before_anything_is_written(her
     before = names_in(here)
     clip.rename(here / "old.mp4")
     video_file(clip, LEVELS[::-1])
-    result = invoke("visualize", "flows", "-o", "out", "--style", "side")
+    result = invoke("visualize", "flows", "-o", "out", *SIDE_OPTION)
     assert result.exit_code == 1
-    assert result.stderr.endswith(
-        "clip.mp4 has changed since; name the frames of flows with --frame\n"
-    )
+    told = "clip.mp4 has changed since; put them back, or name a folder or video of just those "
+    assert result.stderr.endswith(f"{told}frames with --frame\n")
     assert names_in(here) == sorted([*before, "old.mp4"])
     clip.unlink()
-    result = invoke("visualize", "flows/000000.flo", "-o", "a.png", "--style", "side")
+    result = invoke("visualize", "flows/000000.flo", "-o", "a.png", *SIDE_OPTION)
     assert result.exit_code == 1
-    assert "name the frames of flows with --frame" in result.stderr
+    assert "clip.mp4; check" in result.stderr
+    assert result.stderr.endswith("name its two frames with --frame and --second\n")
     (here / "flows" / "more").mkdir()
     shutil.copy(here / "flows" / "000000.flo", here / "flows" / "more")
     (here / "old.mp4").rename(clip)
-    result = invoke("visualize", "flows", "-o", "out", "--style", "side")
+    result = invoke("visualize", "flows", "-o", "out", *SIDE_OPTION)
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-    assert "pwcflow.json beside the flows is missing; name the frames of" in result.stderr
+    assert (
+        "flows/more: pwcflow.json beside the flows is missing; put them back, or" in result.stderr
+    )
     assert names_in(here) == before
 
 
@@ -202,19 +232,45 @@ def test_pictures_are_not_written_among_the_frames(tmp_path, estimator):
     assert names_in(frames) == ["000001.png", "000002.png"]
 
 
+def test_an_output_that_cannot_be_is_told_before_the_video_is_read(tmp_path, estimator):
+    run(estimator, video_file(tmp_path / "clip.mp4", LEVELS[:3]), folder=tmp_path / "flows")
+    (tmp_path / "none.mp4").write_bytes(b"no video")
+    beside = SceneFiles(frame=tmp_path / "none.mp4")
+    with pytest.raises(OutputError, match=r"the folder .*missing does not exist"):
+        visualize_as_video(
+            tmp_path / "flows", tmp_path / "missing" / "v.avi", look=SIDE, beside=beside
+        )
+    with pytest.raises(OutputError, match="its images go into a folder"):
+        visualize_folder(tmp_path / "flows", tmp_path / "clip.mp4", look=SIDE, beside=beside)
+    with pytest.raises(VideoError, match=r"none\.mp4"):
+        visualize_folder(tmp_path / "flows", tmp_path / "out", look=SIDE, beside=beside)
+
+
+def test_a_style_whose_frames_no_record_tells_of_is_wrong_usage(here, estimator):
+    run(estimator, video_file(here / "clip.mp4", LEVELS[:3]), folder=here / "flows")
+    (here / "flows" / "pwcflow.json").unlink()
+    for flows, out in (("flows", "d"), ("flows/000000.flo", "d.png")):
+        result = invoke("visualize", flows, "-o", out, "--style", "overlay")
+        assert result.exit_code == 2
+        assert "the style overlay needs --frame" in result.stderr
+    with pytest.raises(ValueError, match="the style overlay needs --frame"):
+        visualize_folder(Path("flows"), Path("d"), look=Look(style="overlay"))
+    assert names_in(here) == ["clip.mp4", "flows"]
+
+
 def test_the_command_takes_frames_of_every_source(here, estimator):
     clip = video_file(here / "clip.mp4", [20, 60, 100])
     run(estimator, clip, folder=here / "flows")
-    for name, options in (("a", ()), ("b", ("--frame", "clip.mp4"))):
-        result = invoke("visualize", "flows", "-o", name, "--style", "side", *options)
+    folder = here / "frames"
+    folder.mkdir()
+    for number, level in enumerate([20, 60, 100]):
+        write_image(folder / f"{number}.png", gray(level))
+    for name, options in (("a", ()), ("b", ("--frame", "clip.mp4")), ("c", ("--frame", "frames"))):
+        result = invoke("visualize", "flows", "-o", name, *SIDE_OPTION, *options)
         assert (result.exit_code, result.stderr) == (0, "")
         assert lefts(here / name) == pytest.approx([20, 60], abs=NEAR)
     write_image(here / "one.png", gray(7))
     result = invoke(
-        "visualize", "flows/000001.flo", "-o", "c.png", "--style", "side", "--frame", "one.png"
+        "visualize", "flows/000001.flo", "-o", "c.png", *SIDE_OPTION, "--frame", "one.png"
     )
     assert left(read_image(here / "c.png")) == 7
-    (here / "flows" / "pwcflow.json").unlink()
-    result = invoke("visualize", "flows", "-o", "d", "--style", "overlay")
-    assert result.exit_code == 2
-    assert "the style overlay needs --frame" in result.stderr

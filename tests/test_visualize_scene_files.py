@@ -53,7 +53,7 @@ def test_too_few_frames_are_told_before_anything_is_written(tmp_path):
     flows = tree_of_flows(tmp_path / "flows")
     frames_in(tmp_path / "frames" / "a", [10, 20])
     beside = SceneFiles(frame=tmp_path / "frames")
-    with pytest.raises(ImageError, match=r"a holds 2 images, but the 2 flows .*frame of 3; name"):
+    with pytest.raises(ImageError, match=r"a has 2 images, but the 2 flows .* need 3; name just"):
         visualize_folder(flows, tmp_path / "out", look=Look(style="side"), beside=beside)
     assert names_in(tmp_path) == ["flows", "frames"]
 

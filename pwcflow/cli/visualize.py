@@ -86,7 +86,12 @@ def visualize(
         ),
     ] = None,
     second: Annotated[
-        Path | None, typer.Option(metavar="FILE", readable=False, help="The second frame.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            readable=False,
+            help="The second frame.  [default: as for --frame, where neither is given]",
+        ),
     ] = None,
     backward: Annotated[
         Path | None,
@@ -118,13 +123,14 @@ def visualize(
     and --backward folders of flows of the same names.
     """
     with friendly_errors(quiet):
-        from pwcflow.pipeline.flow_frames import FRAMES, has_record
         from pwcflow.pipeline.visualize import (
             visualize_as_video,
             visualize_file,
             visualize_folder,
         )
+        from pwcflow.runs.recorded_frames import has_record
         from pwcflow.video_writer import VIDEO_SUFFIXES
+        from pwcflow.visualization.scene import FRAMES
         from pwcflow.visualization.scene_files import SceneFiles, own_parts
 
         is_folder = source.is_dir()

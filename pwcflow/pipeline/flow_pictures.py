@@ -87,7 +87,7 @@ class FlowPictures:
             flow = self._read(flow_file)
             scene = beside.only(used).read(flow, flow_file)
             if self._frames:
-                scene = self._frames.added_to(scene, flow_file, used)
+                scene = self._frames.added_to(scene, flow_file)
             with _naming(flow_file):
                 picture = draw(scene, self._look, scale_for(flow, self._rule, self._look))
             self.scores.append(score_of(scene))

@@ -15,12 +15,12 @@ from pwcflow.evaluation import Score
 from pwcflow.flow_file import files_of_flow, read_flow
 from pwcflow.image_file import check_image_suffix, write_image
 from pwcflow.outputs import check_folder, check_no_frame, check_nothing_lost, make_folder
-from pwcflow.pipeline.flow_frames import FRAMES, FlowFrames
+from pwcflow.pipeline.flow_frames import FlowFrames
 from pwcflow.pipeline.flow_pictures import FlowPictures
 from pwcflow.pipeline.flow_tree import flow_files_below
 from pwcflow.pipeline.summary import error_summary
 from pwcflow.progress import progress_bar
-from pwcflow.runs.recorded_frames import recorded_frames
+from pwcflow.runs.recorded_frames import has_record, recorded_frames
 from pwcflow.video import DEFAULT_FPS
 from pwcflow.video_writer import check_video_suffix, color_writer
 from pwcflow.visualization import (
@@ -34,6 +34,7 @@ from pwcflow.visualization import (
     score_of,
     style_of,
 )
+from pwcflow.visualization.scene import FRAMES
 from pwcflow.visualization.scene_files import SceneFiles, own_parts, scenes_of
 
 NOTHING_BESIDE = SceneFiles()
@@ -55,8 +56,8 @@ def visualize_file(
         max_flow: the magnitude shown fully saturated; when None the largest one, but at least 1 px.
         look: the style, and what belongs to it.
         beside: the files that the style needs beside the flow; the flow back may be in
-            `flow_file` itself. Where there is no frame, those that the record beside the flow
-            tells of are taken, if the style needs them.
+            `flow_file` itself. Where `frame` and `second` are None and the style needs them,
+            they are those that the record beside the flow tells of.
 
     Returns:
         what was done, for a person or `--json`.
@@ -66,7 +67,9 @@ def visualize_file(
         PwcFlowError: a file cannot be read, or the image cannot be written.
     """
     own = own_parts(flow_file)
-    frames = _frames_of([flow_file], look, beside)
+    frames = None
+    if _are_to_be_found(flow_file, look, beside):
+        frames = FlowFrames.recorded([flow_file], "name its two frames with --frame and --second")
     check_parts(look, {*beside.given(), *own, *(FRAMES if frames else ())}, beside.given())
     if not beside.backward and "backward" in own and "backward" in style_of(look).parts:
         beside = replace(beside, backward=flow_file)
@@ -78,7 +81,7 @@ def visualize_file(
     scene = beside.read(flow, flow_file)
     if frames:
         with frames:
-            scene = frames.added_to(scene, flow_file, style_of(look).parts)
+            scene = frames.added_to(scene, flow_file)
     write_image(output, draw(scene, look, scale))
     return _summary(flow_file, output, [score_of(scene)], scale, max_flow, look)
 
@@ -104,8 +107,8 @@ def visualize_folder(
             one of all, but at least 1 px.
         look: the style, and what belongs to it.
         beside: folders with what the style needs beside the flows; see `scenes_of`. Of one folder
-            `frame` may be a video of just the frames that the flows are of; where there is none,
-            those that the records beside the flows tell of are taken, if the style needs them.
+            `frame` may be a video of just the frames that the flows are of. Where it is None and
+            the style needs frames, they are those that the records beside the flows tell of.
         progress: show a progress bar on stderr.
 
     Returns:
@@ -116,8 +119,8 @@ def visualize_folder(
         PwcFlowError: a flow cannot be read, or an image cannot be written.
     """
     images = _images_of(folder, output)
-    frames = _frames_of_all(list(images), look, beside)
     check_folder(output, f"{folder} is a folder, so its images go into a folder")
+    frames = _frames_of_all(folder, list(images), look, beside)
     scenes = scenes_of(folder, list(images), replace(beside, frame=None) if frames else beside)
     _check_inputs(images.values(), scenes, frames)
     pictures = FlowPictures(scenes, look, max_flow, frames)
@@ -173,10 +176,10 @@ def visualize_as_video(
             f"{deeper.parent} has flows in it, too, but a video is of those of one folder; name "
             f"that one, or give a folder for images instead of {output}"
         )
-    frames = _frames_of_all(flow_files, look, beside)
+    check_writable(output)
+    frames = _frames_of_all(folder, flow_files, look, beside)
     scenes = scenes_of(folder, flow_files, replace(beside, frame=None) if frames else beside)
     _check_inputs([output], scenes, frames)
-    check_writable(output)
     rate = fps or recorded_frames(flow_files).fps or DEFAULT_FPS
     pictures = FlowPictures(scenes, look, max_flow, frames)
     video = color_writer(output, rate, selectable=False)
@@ -196,7 +199,9 @@ def visualize_as_video(
     return _summary(folder, output, pictures.scores, pictures.scale_px, max_flow, look, rate)
 
 
-def _frames_of_all(flow_files: Sequence[Path], look: Look, beside: SceneFiles) -> FlowFrames | None:
+def _frames_of_all(
+    folder: Path, flow_files: Sequence[Path], look: Look, beside: SceneFiles
+) -> FlowFrames | None:
     """Return what gives the frames of a folder's flows; None where that is a folder, or nothing.
 
     Raises:
@@ -205,18 +210,21 @@ def _frames_of_all(flow_files: Sequence[Path], look: Look, beside: SceneFiles) -
     """
     if beside.second:
         raise ValueError("--second is for one flow; --frame names the folder of all frames")
-    video = beside.frame if beside.frame and beside.frame.is_file() else None
-    frames = None if video else _frames_of(flow_files, look, beside)
-    there = [*beside.given(), *(FRAMES if beside.frame or frames else ())]
+    are_to_be_found = _are_to_be_found(folder, look, beside)
+    there = [*beside.given(), *(FRAMES if beside.frame or are_to_be_found else ())]
     check_parts(look, there, beside.given())
-    return FlowFrames.of_video(flow_files, video) if video else frames
+    if are_to_be_found:
+        remedy = "put them back, or name a folder or video of just those frames with --frame"
+        return FlowFrames.recorded(flow_files, remedy)
+    if beside.frame and beside.frame.is_file():
+        return FlowFrames.of_video(flow_files, beside.frame)
+    return None
 
 
-def _frames_of(flow_files: Sequence[Path], look: Look, beside: SceneFiles) -> FlowFrames | None:
-    """Return what gives the frames that the style needs and nobody has given; None if there are."""
-    needed = not {*FRAMES}.isdisjoint(style_of(look).needs)
-    given = beside.frame or beside.second
-    return FlowFrames.recorded(flow_files) if needed and not given else None
+def _are_to_be_found(flows: Path, look: Look, beside: SceneFiles) -> bool:
+    """Return whether the style needs frames that nobody has named, and a record may tell of."""
+    needed = any(part in FRAMES for part in style_of(look).needs)
+    return needed and not beside.frame and not beside.second and has_record(flows)
 
 
 def _check_inputs(
@@ -228,7 +236,8 @@ def _check_inputs(
     sources = frames.inputs if frames else ()
     outputs = list(outputs)
     check_nothing_lost(outputs, [*flows, *others, *sources])
-    for output, source in product(outputs, sources):
+    one_a_folder = {output.parent: output for output in outputs}  # of one suffix, all
+    for output, source in product(one_a_folder.values(), sources):
         check_no_frame(output, source)
 
 

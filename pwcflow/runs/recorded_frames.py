@@ -53,6 +53,13 @@ def recorded_frames(flow_files: Sequence[Path]) -> RecordedFrames:
     return replace(known, open=open_them, path=path, fps=fps or known.fps)
 
 
+def has_record(flows: Path) -> bool:
+    """Return whether a record lies beside a flow file, or in a folder at any depth."""
+    if flows.is_dir():
+        return next(flows.rglob(RECORD_NAME), None) is not None
+    return (flows.parent / RECORD_NAME).is_file()
+
+
 def frame_number_of(path: Path) -> int | None:
     """Return the number of the first frame of a flow file, if its name tells one."""
     stem = path.stem

@@ -49,7 +49,7 @@ class PairSource:
         pinned = device.type == "cuda"
         self._free = deque(_Buffers(*shape, pinned=pinned) for _ in range(AHEAD + _SPARE))
         self._loading: dict[int, _Buffers] = {}
-        share = max(1, (os.cpu_count() or 1) // world)  # of a machine whose processes are not bound
+        share = max(1, (os.cpu_count() or 1) // world)  # unbound, each sees all of them
         threads = min(_MOST_THREADS, usable_processors(), share)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="pairs")
         self._pixels = torch.empty(self._free[0].images.shape, dtype=torch.uint8, device=device)

@@ -57,3 +57,5 @@ class Scene:
 
 PARTS = tuple(field.name for field in fields(Scene) if field.name not in ("flow", "paint"))
 """The names of what a scene may hold beside its flow."""
+FRAMES = "frame", "second"
+"""Those of them that are frames."""

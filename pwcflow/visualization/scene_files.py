@@ -1,10 +1,11 @@
 """The files that a picture of flow is made of: a flow file, and those that belong to it."""
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pwcflow.counted import counted
 from pwcflow.errors import FlowFileError, ImageError, reason_of
 from pwcflow.flow_file import Flow, files_of_flow, is_flow_name, kind_of, read_flow
 from pwcflow.image_file import read_image
@@ -78,11 +79,8 @@ def scenes_of(
         ImageError: the frames are not as many.
         FlowFileError: a true or a backward flow is missing.
     """
-    by_folder: dict[Path, list[Path]] = {}
-    for path in flow_files:
-        by_folder.setdefault(path.parent, []).append(path)
     found: dict[Path, SceneFiles] = {}
-    for parent, paths in by_folder.items():
+    for parent, paths in by_folder(flow_files).items():
         place = parent.relative_to(folder)
         frames = _frames(beside.frame / place, paths) if beside.frame else [None] * (len(paths) + 1)
         others = {
@@ -96,6 +94,30 @@ def scenes_of(
     return found
 
 
+def by_folder(flow_files: Iterable[Path]) -> dict[Path, list[Path]]:
+    """Return flow files by their folder, in the order in which they come."""
+    found: dict[Path, list[Path]] = {}
+    for path in flow_files:
+        found.setdefault(path.parent, []).append(path)
+    return found
+
+
+def check_count(source: Path, frames: int, what: str, flows: Sequence[Path]) -> None:
+    """Raise `ImageError` unless there is one frame more than there are flows, of one folder.
+
+    Args:
+        source: where the frames are, a folder or a video.
+        frames: how many.
+        what: one of them, in a message.
+        flows: those between them.
+    """
+    if frames != len(flows) + 1:
+        raise ImageError(
+            f"{source} has {counted(frames, what)}, but the {counted(len(flows), 'flow')} of "
+            f"{flows[0].parent} need {len(flows) + 1}; name just the frames that they were made of"
+        )
+
+
 def _read_backward(path: Path, flow_file: Path) -> Flow:
     own = os.path.realpath(path) == os.path.realpath(flow_file) or own_parts(path)
     return read_flow(path, direction="backward" if own else "forward")
@@ -107,14 +129,9 @@ def _frames(folder: Path, flows: Sequence[Path]) -> list[Path | None]:
     except OSError as error:
         raise ImageError(
             f"cannot list {folder}, for the frames of {flows[0].parent}: {reason_of(error)}; name "
-            "a folder of frames"
+            "a folder of frames, or a video"
         ) from error
-    if len(frames) != len(flows) + 1:
-        raise ImageError(
-            f"{folder} holds {len(frames)} images, but the {len(flows)} flows of "
-            f"{flows[0].parent} go from frame to frame of {len(flows) + 1}; name the folder of the "
-            "frames that they were made of"
-        )
+    check_count(folder, len(frames), "image", flows)
     return list(frames)
 
 

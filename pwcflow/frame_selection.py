@@ -17,9 +17,15 @@ RAW_BYTES: Mapping[str, float] = {
 }  # fmt: skip
 """Layouts of raw frames, by FFmpeg's names, and how many bytes a pixel takes."""
 
+_NUMBER = re.compile(r"[0-9]{1,15}")
 _SIZE = re.compile(r"(\d{1,6})[xX](\d{1,6})")
 _SECONDS = re.compile(r"(\d+(?:\.\d*)?|\.\d+)s")
 _CLOCK = re.compile(r"(?:(\d+):)?(\d+):(\d+(?:\.\d*)?)")
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "start": (str,), "end": (str,), "step": (int,), "size": (str,), "scale": (int, float),
+    "max_side": (int,), "raw": (str,), "reader": (str,),
+}  # fmt: skip
+"""Of what `FrameSelection.settings` returns, as JSON holds it."""
 _ROUNDING_S = 1e-6  # 0.12 s, as a container tells it, may be 0.12000000000000001
 
 
@@ -125,17 +131,15 @@ def selection_of(settings: Mapping[str, Any]) -> FrameSelection:
     Raises:
         ValueError: it has not returned them.
     """
+    if not all(type(value) in _KINDS.get(name, ()) for name, value in settings.items()):
+        raise ValueError(f"a selection of frames that is not known: {dict(settings)}")
     parsers: dict[str, Callable[[str], Any]] = {
         "start": parse_moment, "end": parse_moment, "size": parse_size, "raw": parse_raw,
     }  # fmt: skip
     given: dict[str, Any] = {
-        name: parsers[name](value) if name in parsers and isinstance(value, str) else value
-        for name, value in settings.items()
+        name: parsers[name](value) if name in parsers else value for name, value in settings.items()
     }
-    try:
-        return FrameSelection(**given)
-    except TypeError as error:
-        raise ValueError(f"a selection of frames that is not known: {dict(settings)}") from error
+    return FrameSelection(**given)
 
 
 def reached(moment: Moment, number: int, seconds: float | None) -> bool:
@@ -156,7 +160,7 @@ def parse_moment(text: str) -> Moment:
     Raises:
         ValueError: it is none of these.
     """
-    if text.isascii() and text.isdigit():
+    if _NUMBER.fullmatch(text):
         return int(text)
     if match := _SECONDS.fullmatch(text):
         return float(match[1])

@@ -152,9 +152,16 @@ def test_a_selection_comes_back_from_its_settings(selection):
     assert selection_of(selection.settings()) == selection
 
 
-@pytest.mark.parametrize("settings", [{"colour": 1}, {"start": "soon"}, {"step": 0}], ids=str)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"colour": 1}, {"start": "soon"}, {"step": 0}, {"step": 1.5}, {"start": None},
+        {"start": "9" * 400}, {"raw": [64, 48, "rgb24"]}, {"raw": 3}, {"max_side": True},
+    ],
+    ids=lambda settings: str(settings)[:20],
+)  # fmt: skip
 def test_settings_of_something_else_are_no_selection(settings):
-    with pytest.raises(ValueError, match=r"colour|soon|step"):
+    with pytest.raises(ValueError, match=r"colour|soon|step|start|999|raw|max_side"):
         selection_of(settings)
 
 

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -147,7 +147,7 @@ def chosen_look(
     without: str | None = None,
     max_flow: float | str | None = None,
     parts: tuple[str, ...] = (),
-    findable: tuple[str, ...] = (),
+    has_record: Callable[[], bool] = lambda: False,
     beside: dict[str, Path | None] | None = None,
     **asked: Any,
 ) -> "Look":
@@ -157,7 +157,7 @@ def chosen_look(
         without: what `--viz` would write, if there is no such thing; None when there is.
         max_flow: the option.
         parts: the fields of a `Scene` that the command has at hand.
-        findable: those that it looks for where the style needs them.
+        has_record: whether a record may tell of the frames; asked where the style needs them.
         beside: those that options may give; None where there are no such options.
         asked: the fields of `Look`.
     """
@@ -168,6 +168,7 @@ def chosen_look(
         option = options[0].replace("_", "-")
         raise typer.BadParameter(f"--{option} is for {without}; give --viz FILE too")
     from pwcflow.visualization import Look, check_parts, style_of
+    from pwcflow.visualization.scene import FRAMES
 
     try:
         look = Look(**given)
@@ -182,7 +183,7 @@ def chosen_look(
                 f"the style {look.style} needs more than a video; write its flows, and give them "
                 f"to pwcflow visualize --style {look.style}"
             )
-        found = set(findable).intersection(style.needs)
+        found = FRAMES if style.needs_frames and has_record() else ()
         check_parts(look, (*parts, *files, *found), tuple(files))
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error

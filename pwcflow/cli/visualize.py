@@ -130,7 +130,6 @@ def visualize(
         )
         from pwcflow.runs.recorded_frames import has_record
         from pwcflow.video_writer import VIDEO_SUFFIXES
-        from pwcflow.visualization.scene import FRAMES
         from pwcflow.visualization.scene_files import SceneFiles, own_parts
 
         is_folder = source.is_dir()
@@ -145,9 +144,9 @@ def visualize(
                 "--second is for one flow; of a folder, --frame names the folder of all frames"
             )
         there = (*own_parts(source), *(["second"] if is_folder and frame else []))
-        findable = FRAMES if not (frame or second) and has_record(source) else ()
         look = chosen_look(
-            max_flow=max_flow, parts=there, findable=findable, beside=files,
+            max_flow=max_flow, parts=there, beside=files,
+            has_record=lambda: not frame and not second and has_record(source),
             style=style, palette=palette, background=background, gamma=gamma,
             noise_floor=noise_floor, unknown=unknown, legend=legend, spacing=spacing,
             opacity=opacity,

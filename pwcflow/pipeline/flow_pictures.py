@@ -1,7 +1,7 @@
 """The pictures of many flow files, all to one scale."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from pwcflow.color.scale import FoundScale, MaxFlow
@@ -83,16 +83,17 @@ class FlowPictures:
             self._rule = found.scale()
             self._is_to_be_found = False
         used = style_of(self._look).parts
-        for flow_file, beside in self._scenes.items():
-            flow = self._read(flow_file)
-            scene = beside.only(used).read(flow, flow_file)
-            if self._frames:
-                scene = self._frames.added_to(scene, flow_file)
-            with _naming(flow_file):
-                picture = draw(scene, self._look, scale_for(flow, self._rule, self._look))
-            self.scores.append(score_of(scene))
-            yield flow_file, picture
-            update()
+        with self._frames or nullcontext():
+            for flow_file, beside in self._scenes.items():
+                flow = self._read(flow_file)
+                scene = beside.only(used).read(flow, flow_file)
+                if self._frames:
+                    scene = self._frames.added_to(scene, flow_file)
+                with _naming(flow_file):
+                    picture = draw(scene, self._look, scale_for(flow, self._rule, self._look))
+                self.scores.append(score_of(scene))
+                yield flow_file, picture
+                update()
 
     def _read(self, flow_file: Path) -> Flow:
         try:

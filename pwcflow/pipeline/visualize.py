@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from itertools import chain, product
 from pathlib import Path
@@ -120,14 +119,8 @@ def visualize_folder(
     """
     images = _images_of(folder, output)
     check_folder(output, f"{folder} is a folder, so its images go into a folder")
-    frames = _frames_of_all(folder, list(images), look, beside)
-    scenes = scenes_of(folder, list(images), replace(beside, frame=None) if frames else beside)
-    _check_inputs(images.values(), scenes, frames)
-    pictures = FlowPictures(scenes, look, max_flow, frames)
-    with (
-        frames or nullcontext(),
-        progress_bar(pictures.readings, progress, unit="file") as bar,
-    ):
+    pictures = _pictures_of(folder, list(images), images.values(), look, beside, max_flow)
+    with progress_bar(pictures.readings, progress, unit="file") as bar:
         for flow_file, picture in pictures.drawn(bar.update):
             image = images[flow_file]
             make_folder(image.parent)
@@ -177,26 +170,34 @@ def visualize_as_video(
             f"that one, or give a folder for images instead of {output}"
         )
     check_writable(output)
-    frames = _frames_of_all(folder, flow_files, look, beside)
-    scenes = scenes_of(folder, flow_files, replace(beside, frame=None) if frames else beside)
-    _check_inputs([output], scenes, frames)
+    pictures = _pictures_of(folder, flow_files, [output], look, beside, max_flow)
     rate = fps or recorded_frames(flow_files).fps or DEFAULT_FPS
-    pictures = FlowPictures(scenes, look, max_flow, frames)
     video = color_writer(output, rate, selectable=False)
-    video.check_size(*picture_size(look, *pictures.settle_size()), len(scenes))
+    video.check_size(*picture_size(look, *pictures.settle_size()), len(flow_files))
     try:
-        with (
-            frames or nullcontext(),
-            video,
-            progress_bar(pictures.readings, progress, unit="file") as bar,
-        ):
+        with video, progress_bar(pictures.readings, progress, unit="file") as bar:
             for _, picture in pictures.drawn(bar.update):
                 video.write(picture)
     except KeyboardInterrupt:
         done = video.frames_written
-        kept = f"kept {done} of {len(scenes)} pictures in {output}" if done else "wrote nothing"
+        kept = f"kept {done} of {len(flow_files)} pictures in {output}" if done else "wrote nothing"
         raise KeyboardInterrupt(kept) from None
     return _summary(folder, output, pictures.scores, pictures.scale_px, max_flow, look, rate)
+
+
+def _pictures_of(
+    folder: Path,
+    flow_files: Sequence[Path],
+    outputs: Iterable[Path],
+    look: Look,
+    beside: SceneFiles,
+    max_flow: MaxFlow | None,
+) -> FlowPictures:
+    """Return the pictures of a folder's flows, once nothing speaks against writing `outputs`."""
+    frames = _frames_of_all(folder, flow_files, look, beside)
+    scenes = scenes_of(folder, flow_files, replace(beside, frame=None) if frames else beside)
+    _check_inputs(outputs, scenes, frames)
+    return FlowPictures(scenes, look, max_flow, frames)
 
 
 def _frames_of_all(
@@ -223,8 +224,8 @@ def _frames_of_all(
 
 def _are_to_be_found(flows: Path, look: Look, beside: SceneFiles) -> bool:
     """Return whether the style needs frames that nobody has named, and a record may tell of."""
-    needed = any(part in FRAMES for part in style_of(look).needs)
-    return needed and not beside.frame and not beside.second and has_record(flows)
+    given = beside.frame or beside.second
+    return style_of(look).needs_frames and not given and has_record(flows)
 
 
 def _check_inputs(

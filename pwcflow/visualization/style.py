@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pwcflow.visualization.key import Key
 from pwcflow.visualization.look import LegendPlace, Look
-from pwcflow.visualization.scene import Picture, Scene
+from pwcflow.visualization.scene import FRAMES, Picture, Scene
 
 COLOR_OPTIONS = frozenset({"palette", "noise_floor"})
 """The options of whatever shows directions in colours."""
@@ -43,3 +43,8 @@ class Style:
     def parts(self) -> tuple[str, ...]:
         """The fields of `Scene` that are of use."""
         return (*self.needs, *self.takes)
+
+    @property
+    def needs_frames(self) -> bool:
+        """Whether there must be a frame, or two."""
+        return any(name in FRAMES for name in self.needs)

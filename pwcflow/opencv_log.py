@@ -1,45 +1,29 @@
 """Keeps OpenCV and its codecs from writing to stderr what our own messages say in a line."""
 
 import os
-import re
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 import cv2
+
+from pwcflow.held_stderr import Result, dropped_stderr, with_complaints
 
 _FFMPEG_LEVEL = "OPENCV_FFMPEG_LOGLEVEL"
 _FFMPEG_SILENT = "-16"  # silent as -8 is, FFmpeg's AV_LOG_QUIET, but not what a user would set
 _CHOSEN_BY_THE_USER = ("OPENCV_FFMPEG_DEBUG", "OPENCV_LOG_LEVEL")  # and _FFMPEG_LEVEL, if not ours
 _OPENCV_SILENT = 0
-_CODEC_LINE = re.compile(
-    rb"(?:libpng (?:warning|error):|Corrupt JPEG data|Premature end of JPEG|Unknown Adobe color"
-    rb"|Inconsistent progression|Warning: unknown JFIF|Invalid SOS parameters)[^\n]*\n"
-)
-stderr_lock = threading.Lock()
-"""To be held around `stderr_held_back`: file descriptor 2 belongs to the process."""
 
 
-@contextmanager
-def quiet_decoding() -> Iterator[bytearray]:
-    """Keep OpenCV, libjpeg and libpng from writing to stderr inside the block.
+def quietly(work: Callable[[], Result]) -> tuple[Result, bytes]:
+    """Return what `work` returns, and what libjpeg and libpng complained of meanwhile.
 
-    The block is given an empty bytearray; once the block is over, it holds the lines of libjpeg and
-    libpng, for libjpeg tells in no other way that it made up pixels. What other threads wrote to
-    stderr meanwhile is then passed on. One thread at a time is inside, so keep the block short.
+    Nothing of that, or of OpenCV's own messages, goes to stderr. `work` decodes or encodes an
+    image; several threads may do so at a time. See `with_complaints`, which may call it twice.
     """
-    complaints = text = bytearray()
-    with stderr_lock:
-        try:
-            with _opencv_is_silent, stderr_held_back() as text:
-                yield complaints
-        finally:
-            complaints += b"".join(_CODEC_LINE.findall(text))
-            if others := _CODEC_LINE.sub(b"", text):
-                with suppress(OSError):
-                    os.write(2, others)
+    with _opencv_is_silent:
+        return with_complaints(work)
 
 
 @contextmanager
@@ -65,8 +49,7 @@ def quiet_codecs(*, opening_writer: bool = False) -> Iterator[None]:
         stack.enter_context(_opencv_is_silent)
         stack.enter_context(_ffmpeg_opens_silently)
         if opening_writer:
-            stack.enter_context(stderr_lock)
-            stack.enter_context(stderr_held_back())
+            stack.enter_context(dropped_stderr())
         yield
 
 
@@ -146,25 +129,6 @@ def _the_user_has_chosen() -> bool:
     if os.environ.get(_FFMPEG_LEVEL, _FFMPEG_SILENT) != _FFMPEG_SILENT:
         return True
     return any(name in os.environ for name in _CHOSEN_BY_THE_USER)
-
-
-@contextmanager
-def stderr_held_back() -> Iterator[bytearray]:
-    """Fill a bytearray, at the end of the block, with what went to file descriptor 2 inside it."""
-    text = bytearray()
-    with tempfile.TemporaryFile() as held:
-        try:
-            kept = os.dup(2)
-        except OSError:  # no stderr, so put back one that leads nowhere
-            kept = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(held.fileno(), 2)
-        try:
-            yield text
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
-            held.seek(0)
-            text += held.read()
 
 
 def _opencv_logging() -> Any:

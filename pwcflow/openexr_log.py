@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 
-from pwcflow.opencv_log import stderr_held_back, stderr_lock
+from pwcflow.held_stderr import dropped_stderr
 
 _LIBRARY_LINE = re.compile(r"Warning: [^\n]*\n")
 
@@ -18,9 +18,9 @@ def quiet_openexr() -> Iterator[None]:
     so keep the block short.
     """
     printed = io.StringIO()
-    with stderr_lock:
+    with dropped_stderr():
         try:
-            with stderr_held_back(), redirect_stdout(printed):
+            with redirect_stdout(printed):
                 yield
         finally:
             if others := _LIBRARY_LINE.sub("", printed.getvalue()):

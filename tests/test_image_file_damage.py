@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from pwcflow.image_file import read_image
-from pwcflow.opencv_log import quiet_decoding
 from tests.image_bytes import encoded, gradient, message_of, png, save
 
 
@@ -201,14 +200,6 @@ def test_opencv_logs_again_after_threads_have_read_damaged_files(tmp_path):
     for thread in threads:
         thread.join()
     assert logging.getLogLevel() == before
-
-
-def test_what_another_thread_writes_to_stderr_meanwhile_is_passed_on(capfd):
-    with quiet_decoding() as complaints:
-        os.write(2, b"50 %Corrupt JPEG data: bad Huffman code\nhello\nlibpng warning: x\n")
-        assert complaints == b""
-    assert complaints == b"Corrupt JPEG data: bad Huffman code\nlibpng warning: x\n"
-    assert capfd.readouterr() == ("", "50 %hello\n")
 
 
 def test_a_damaged_jpeg_is_found_without_a_stderr(tmp_path):

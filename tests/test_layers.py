@@ -12,8 +12,9 @@ import pwcflow
 PACKAGE = Path(pwcflow.__file__).parent
 # From the ground up: a module imports only from the lines above its own.
 LAYERS = [
-    {"counted", "errors", "frame_selection", "opencv_log", "plain_json", "processors", "progress"},
-    {"atomic_file", "cuda_kernels", "cudnn", "device", "exr_header", "made_folders", "openexr_log"},
+    {"counted", "errors", "frame_selection", "held_stderr", "plain_json", "processors", "progress"},
+    {"opencv_log", "openexr_log"},
+    {"atomic_file", "cuda_kernels", "cudnn", "device", "exr_header", "made_folders"},
     {"image_file", "locks", "warp"},
     {"ops"},
     {"decoder_head", "decoder_input", "dense_block", "flow_file", "network", "video"},
@@ -31,9 +32,10 @@ LAYERS = [
 ]
 TORCH_FREE = {
     "__init__", "atomic_file", "cli", "color", "counted", "datasets", "errors", "evaluation",
-    "exr_header", "flow_file", "frame_selection", "image_file", "locks", "made_folders",
-    "mirror", "opencv_log", "openexr_log", "outputs", "overlap", "pipeline", "plain_json",
-    "processors", "progress", "runs", "video", "video_writer", "viewer", "visualization",
+    "exr_header", "flow_file", "frame_selection", "held_stderr", "image_file", "locks",
+    "made_folders", "mirror", "opencv_log", "openexr_log", "outputs", "overlap", "pipeline",
+    "plain_json", "processors", "progress", "runs", "video", "video_writer", "viewer",
+    "visualization",
 }  # fmt: skip
 
 

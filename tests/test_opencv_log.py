@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pwcflow.image_file import read_image, write_image
-from pwcflow.opencv_log import quiet_codecs, quiet_decoding, quiet_encoding, settled_environment
+from pwcflow.opencv_log import quiet_codecs, quiet_encoding, quietly, settled_environment
 from pwcflow.video import count_frames
 from pwcflow.video_writer import ColorVideoWriter
 
@@ -65,11 +65,14 @@ def test_the_first_in_silences_and_the_last_out_restores():
 
 def test_the_level_is_restored_after_an_error():
     level = LOGGING.getLogLevel()
-    for block in (quiet_encoding, quiet_codecs, quiet_decoding, settled_environment):
+    for block in (quiet_encoding, quiet_codecs, settled_environment):
         with pytest.raises(RuntimeError), block():
             raise RuntimeError
         assert LOGGING.getLogLevel() == level
         assert FFMPEG_LEVEL not in os.environ
+    with pytest.raises(ZeroDivisionError):
+        quietly(lambda: 1 // 0)
+    assert LOGGING.getLogLevel() == level
 
 
 def test_a_frame_can_be_written_while_an_image_is_decoded():
@@ -77,12 +80,9 @@ def test_a_frame_can_be_written_while_an_image_is_decoded():
         with quiet_encoding():
             assert LOGGING.getLogLevel() == 0
 
-    with quiet_decoding():
-        in_thread(encode)
-        assert LOGGING.getLogLevel() == 0
+    quietly(lambda: in_thread(encode))
     with quiet_encoding():
-        with quiet_decoding():
-            pass
+        assert quietly(LOGGING.getLogLevel) == (0, b"")
         assert LOGGING.getLogLevel() == 0
 
 
@@ -94,8 +94,7 @@ def test_many_threads_leave_the_settings_as_they_were():
             with quiet_codecs():
                 assert LOGGING.getLogLevel() == 0
                 assert FFMPEG_LEVEL in os.environ
-            with quiet_decoding():
-                assert LOGGING.getLogLevel() == 0
+            assert quietly(LOGGING.getLogLevel) == (0, b"")
 
     failures = []
     with pytest.MonkeyPatch.context() as patch:
@@ -110,8 +109,8 @@ def test_many_threads_leave_the_settings_as_they_were():
 
 
 def test_encoding_leaves_the_environment_alone(changes):
-    with quiet_encoding(), quiet_decoding():
-        pass
+    with quiet_encoding():
+        quietly(int)
     assert changes == []
 
 

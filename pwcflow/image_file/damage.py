@@ -60,7 +60,7 @@ def check_layout(path: Path, data: bytes) -> None:
         _check_tiff(path, data)
 
 
-def check_complaints(path: Path, complaints: bytearray) -> None:
+def check_complaints(path: Path, complaints: bytes) -> None:
     """Check what libjpeg wrote while it decoded; it goes on after damage, with pixels of its own.
 
     Its other complaints prove nothing: bytes too many before a marker, which webcams write, or a

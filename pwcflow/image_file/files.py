@@ -24,7 +24,7 @@ from pwcflow.image_file.exif import orientation_of, upright
 from pwcflow.image_file.floats import displayed, from_0_to_1, rgb_of
 from pwcflow.image_file.opencv import Decoded, decode, decode_rgb, encode
 from pwcflow.image_file.tiff_pixels import decode_tiff
-from pwcflow.opencv_log import quiet_decoding
+from pwcflow.opencv_log import quietly
 
 Image: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.uint16] | npt.NDArray[np.float32]
 """(H, W, 3) RGB, over the whole range of its type; float32 is from 0 to 1."""
@@ -168,8 +168,7 @@ def write_image(path: str | Path, image: Image) -> None:
     if image.dtype != np.uint8 and not (image.dtype == np.uint16 and suffix in _16_BIT_SUFFIXES):
         raise ValueError(f"a {suffix} image cannot hold {image.dtype}")
     height, width = image.shape[:2]
-    with quiet_decoding():
-        encoded = encode(suffix, image)
+    encoded, _ = quietly(lambda: encode(suffix, image))
     if encoded is None:
         raise OutputError(
             f"cannot write {path}: {suffix} cannot hold an image of {width} x {height} pixels; "

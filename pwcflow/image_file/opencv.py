@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pwcflow.image_file.damage import check_complaints
-from pwcflow.opencv_log import quiet_decoding, quiet_encoding
+from pwcflow.opencv_log import quiet_encoding, quietly
 
 Decoded: TypeAlias = npt.NDArray[np.integer[Any] | np.floating[Any]]
 """An image of some number of channels and some type."""
@@ -21,11 +21,14 @@ def decode(path: Path, data: bytes, flags: int) -> Decoded | None:
     Raises:
         ImageError: a part of the picture is made up.
     """
-    with quiet_decoding() as complaints:
+
+    def decoded() -> Decoded | None:
         try:
-            image = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
+            return cv2.imdecode(np.frombuffer(data, np.uint8), flags)
         except cv2.error:
-            image = None
+            return None
+
+    image, complaints = quietly(decoded)
     check_complaints(path, complaints)
     return image
 

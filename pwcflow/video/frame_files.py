@@ -15,7 +15,7 @@ from pwcflow.errors import ImageError, VideoError
 from pwcflow.frame_selection import ALL_FRAMES, FrameSelection
 from pwcflow.image_file import IMAGE_SUFFIXES, Image, read_image, read_pages
 from pwcflow.image_file.damage import check_layout
-from pwcflow.opencv_log import quiet_decoding
+from pwcflow.opencv_log import quietly
 from pwcflow.video.source import Frame, FrameSource
 
 _NUMBER = re.compile(r"%(0\d+)?d")
@@ -161,14 +161,16 @@ def _animation(path: Path) -> tuple[list[Any], list[float]]:
         raise VideoError(f"{path} is an animation, which takes OpenCV 4.11; update opencv-python")
     data = path.read_bytes()
     check_layout(path, data)
-    with quiet_decoding():
+
+    def decoded() -> Any:
         try:
-            done, animation = decode(
-                np.frombuffer(data, np.uint8)[None]
-            )  # a row, or OpenCV 4 refuses
+            done, animation = decode(np.frombuffer(data, np.uint8)[None])  # a row for OpenCV 4
         except cv2.error:
-            done = False
-    if not done or not len(animation.frames):
+            return None
+        return animation if done else None
+
+    animation, _ = quietly(decoded)
+    if not animation or not len(animation.frames):
         raise VideoError(f"{path} cannot be decoded: it is damaged or cut short; make it again")
     return list(animation.frames), [int(duration) / 1000 for duration in animation.durations]
 

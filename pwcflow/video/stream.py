@@ -16,7 +16,7 @@ import numpy.typing as npt
 from pwcflow.errors import VideoError
 from pwcflow.frame_selection import RAW_BYTES, FrameSelection, RawFormat
 from pwcflow.image_file import Image
-from pwcflow.opencv_log import quiet_decoding
+from pwcflow.opencv_log import quietly
 from pwcflow.video.source import Frame, FrameSource
 
 _JPEG, _PNG, _Y4M = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"YUV4MPEG2 "
@@ -209,12 +209,15 @@ def _pictures(
 
 
 def _decoded(path: Path, number: int, data: bytes) -> Image:
-    with quiet_decoding() as complaints:
+
+    def decoded() -> Any:
         try:
             flags = cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH | cv2.IMREAD_IGNORE_ORIENTATION
-            image: Any = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
+            return cv2.imdecode(np.frombuffer(data, np.uint8), flags)
         except cv2.error:
-            image = None
+            return None
+
+    image, complaints = quietly(decoded)
     if image is None or complaints:
         raise _broken(path, number)
     return cast(Image, cv2.cvtColor(image, cv2.COLOR_BGR2RGB))

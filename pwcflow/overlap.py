@@ -9,6 +9,8 @@ from typing import Any
 
 from pwcflow.flow_file import Flow
 from pwcflow.image_file import Image
+from pwcflow.processors import usable_processors
+from pwcflow.video import LoadImage
 
 _MOST_ITEMS = 16  # as many frames as the estimator takes at a time at most
 _MOST_BYTES = 256 << 20
@@ -25,22 +27,34 @@ def items_at_once(size: int) -> int:
     return min(max(_MOST_BYTES // size, 2), _MOST_ITEMS)
 
 
-def prefetch(frames: Iterable[Image]) -> Generator[Image, None, None]:
-    """Yield frames in order while a thread prepares the next ones, at most `items_at_once`.
+def prefetch(loads: Iterable[LoadImage]) -> Generator[Image, None, None]:
+    """Yield frames in order while threads prepare the next ones, at most `items_at_once`.
 
-    An error of `frames` comes up after the frames before it. Closing the generator waits until the
-    thread is done with the frame it is at; after that nothing uses `frames` any more.
+    One thread iterates `loads`, which for a video is to decode it, and others load. An error of
+    either comes up after the frames before it. Closing the generator waits until the threads are
+    done with the frames they are at; after that nothing uses `loads` any more.
     """
-    source = iter(frames)
-    thread = ThreadPoolExecutor(1, "read-ahead")
-    waiting = deque([thread.submit(next, source, None)])
+    source = iter(loads)
+    iterating = ThreadPoolExecutor(1, "read-ahead")
+    loading = ThreadPoolExecutor(min(usable_processors(), _MOST_ITEMS), "load")
+
+    def begun() -> Future[Image | None]:
+        return loading.submit(_loaded, iterating.submit(next, source, None))
+
+    waiting = deque([begun()])
     try:
         while (frame := waiting.popleft().result()) is not None:
             while len(waiting) < items_at_once(frame.nbytes):
-                waiting.append(thread.submit(next, source, None))
+                waiting.append(begun())
             yield frame
     finally:
-        _join(thread, cancel=True)
+        _join(iterating, cancel=True)
+        _join(loading, cancel=True)
+
+
+def _loaded(job: Future[LoadImage | None]) -> Image | None:
+    load = job.result()
+    return load and load()
 
 
 class WriteBehind(AbstractContextManager["WriteBehind"]):

@@ -4,10 +4,12 @@ import threading
 import time
 import weakref
 from contextlib import closing, suppress
+from functools import partial
 
 import numpy as np
 import pytest
 
+from pwcflow import overlap
 from pwcflow.overlap import WriteBehind, items_at_once, prefetch
 
 SMALL, LARGE = (4, 4, 3), (4320, 7680, 3)  # an 8K frame has 100 MB
@@ -31,13 +33,20 @@ class Frames:
         self._lock = threading.Lock()
 
     def __iter__(self):
+        for load in self.loads():
+            yield load()
+
+    def loads(self, *, told_at_once=False):
+        """Yield what loads each frame; the damage is found by loading it, or told at once."""
         for number in range(self._count):
             time.sleep(self._seconds)
-            if number == self._damaged:
+            if told_at_once and number == self._damaged:
                 raise ValueError(f"frame {number}")
-            yield self._frame(number)
+            yield partial(self._frame, number)
 
     def _frame(self, number):
+        if number == self._damaged:
+            raise ValueError(f"frame {number}")
         frame = np.empty(self._shape, np.uint8)  # pages that nobody touches take no memory
         frame[0, 0, 0] = number
         with self._lock:
@@ -76,7 +85,7 @@ def test_few_large_items_wait_or_sixteen_small_ones(size, items):
 @pytest.mark.parametrize("seconds", [0.0, 0.002], ids=["fast reader", "slow reader"])
 def test_frames_come_in_order(seconds):
     frames = Frames(seconds=seconds)
-    assert list(map(number_of, prefetch(frames))) == list(range(FLOWS))
+    assert list(map(number_of, prefetch(frames.loads()))) == list(range(FLOWS))
 
 
 def test_no_frames_are_no_frames():
@@ -86,7 +95,7 @@ def test_no_frames_are_no_frames():
 @pytest.mark.parametrize(("shape", "ahead"), [(SMALL, 16), (LARGE, 2)])
 def test_no_more_frames_are_read_ahead_than_memory_is_meant_for(shape, ahead):
     frames = Frames(shape=shape)
-    with closing(prefetch(frames)) as ready:
+    with closing(prefetch(frames.loads())) as ready:
         for taken in range(1, 6):
             next(ready)
             wait_until(lambda taken=taken: frames.made == taken + ahead)
@@ -97,23 +106,42 @@ def test_no_more_frames_are_read_ahead_than_memory_is_meant_for(shape, ahead):
 
 def test_a_slow_reader_keeps_no_frame_that_was_taken():
     frames = Frames(seconds=0.002)
-    for _ in prefetch(frames):
+    for _ in prefetch(frames.loads()):
         pass
     assert frames.most_alive <= 4
 
 
+def test_frames_are_loaded_side_by_side_and_come_in_order(monkeypatch):
+    monkeypatch.setattr(overlap, "usable_processors", lambda: 4)
+    together, loaded = threading.Barrier(4), []
+
+    def load(number):
+        if 1 <= number <= 4:
+            together.wait(20)
+        if number == 1:
+            wait_until(lambda: 9 in loaded)
+        loaded.append(number)
+        return np.full(SMALL, number, np.uint8)
+
+    frames = prefetch(partial(load, number) for number in range(10))
+    assert list(map(number_of, frames)) == list(range(10))
+    assert loaded[0] == 0  # alone: its size tells how many there may be
+    assert loaded[-1] == 1
+
+
+@pytest.mark.parametrize("told_at_once", [False, True])
 @pytest.mark.parametrize("damaged", [0, 1, 5, FLOWS - 1])
-def test_a_damaged_frame_is_told_after_those_before_it(damaged):
+def test_a_damaged_frame_is_told_after_those_before_it(damaged, told_at_once):
     seen = []
     with pytest.raises(ValueError, match=f"frame {damaged}$"):
-        for frame in prefetch(Frames(damaged=damaged)):
+        for frame in prefetch(Frames(damaged=damaged).loads(told_at_once=told_at_once)):
             seen.append(number_of(frame))
     assert seen == list(range(damaged))
 
 
 def test_closing_stops_the_reading():
     frames = Frames(seconds=0.002)
-    with closing(prefetch(frames)) as ready:
+    with closing(prefetch(frames.loads())) as ready:
         next(ready)
         wait_until(lambda: frames.made > 3)
     made = frames.made
@@ -123,7 +151,7 @@ def test_closing_stops_the_reading():
 
 def test_nothing_is_read_before_the_first_frame_is_asked_for():
     frames = Frames()
-    prefetch(frames).close()
+    prefetch(frames.loads()).close()
     assert frames.made == 0
 
 

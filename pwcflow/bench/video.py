@@ -15,11 +15,11 @@ from pwcflow.estimator import UNRECORDED, FlowEstimator
 from pwcflow.flow_file import Flow, write_flow
 from pwcflow.image_file import Image
 from pwcflow.outputs import check_folder, folder_for_now
-from pwcflow.overlap import WriteBehind
+from pwcflow.overlap import WriteBehind, prefetch
 from pwcflow.pipeline import estimate_video
 from pwcflow.runs.video_outputs import VideoOutputs
 from pwcflow.runs.video_sink import FLOW_FILE_THREADS
-from pwcflow.video import STDIN, open_frames
+from pwcflow.video import STDIN, FrameSource, open_frames
 from pwcflow.video.camera import camera_number
 
 KEPT_FRAMES = 9
@@ -36,8 +36,7 @@ _BYTES_PER_PIXEL = 8  # of a .flo file
 class Stage:
     """What one frame or pair takes in one stage, in milliseconds.
 
-    A frame is read at a time; the network and the writing are measured by groups of pairs, as they
-    overlap some.
+    The network and the writing are measured by groups of pairs, as they overlap some.
     """
 
     mean: float
@@ -91,8 +90,8 @@ def decode(path: Path) -> Decoded:
     kept: list[Image] = []
     samples: list[float] = []
     started = time.perf_counter()
-    with open_frames(path) as source:
-        for frame in source:
+    with open_frames(path) as source, closing(_read_as_video_does(source)) as frames:
+        for frame in frames:
             now = time.perf_counter()
             samples.append((now - started) * 1e3)
             if len(kept) < KEPT_FRAMES:
@@ -101,6 +100,13 @@ def decode(path: Path) -> Decoded:
     if len(kept) < 2:
         raise VideoError(f"{path} has one frame only; flow needs two")
     return Decoded(path, len(samples), kept, Stage.of(samples))
+
+
+def _read_as_video_does(source: FrameSource) -> Generator[Image, None, None]:
+    loads = source.loads()
+    yield from (load() for load in islice(loads, 1))  # which the others have to be like
+    with closing(prefetch(loads)) as frames:
+        yield from frames
 
 
 def _check_lasting(path: Path) -> None:

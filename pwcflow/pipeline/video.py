@@ -22,7 +22,7 @@ from pwcflow.runs.frames_at_hand import FramesAtHand
 from pwcflow.runs.provenance import Maker, Record, recorded_network_scale
 from pwcflow.runs.video_outputs import VideoOutputs
 from pwcflow.runs.video_sink import VideoSink
-from pwcflow.video import FrameSource, open_frames
+from pwcflow.video import FrameSource, LoadImage, open_frames
 from pwcflow.video_writer import check_video_suffix
 
 FindMaker = Callable[[], Maker | None]
@@ -93,11 +93,12 @@ def _estimate_rest(
     """Compute the flows that are not there yet, and write all that is missing."""
     with ExitStack() as stack:
         source = stack.enter_context(open_frames(earlier.video, earlier.selection))
-        (height, width), frames = _two_or_more(source)
+        first_two, loads = _two_or_more(source)
+        height, width = first_two[0].shape[:2]
         kept = earlier.usable_flows(height, width)
         # before there are threads, which it outlives
         sink = stack.enter_context(VideoSink(earlier.outputs, source, kept, height, width))
-        frames = stack.enter_context(closing(prefetch(frames)))
+        frames = chain(first_two, stack.enter_context(closing(prefetch(loads))))
         estimator = load_estimator()
         sink.paint = estimator.flow_to_color
         sink.record = earlier.new_record(estimator, height, width, kept)
@@ -173,14 +174,13 @@ def _behind_kept(frames: Iterator[Image], sink: VideoSink) -> Iterator[Image]:
     yield from islice(frames, sink.kept, None)
 
 
-def _two_or_more(source: FrameSource) -> tuple[tuple[int, int], Iterator[Image]]:
-    """Return height and width, and the frames of a source, the first two of which are read."""
-    frames = iter(source)
-    first_two = list(islice(frames, 2))
+def _two_or_more(source: FrameSource) -> tuple[list[Image], Iterator[LoadImage]]:
+    """Return the first two frames of a source, and what loads the others."""
+    loads = source.loads()
+    first_two = [load() for load in islice(loads, 2)]
     if len(first_two) < 2:
         raise VideoError(f"{source.path} has one frame only; flow needs two")
-    height, width = first_two[0].shape[:2]
-    return (height, width), chain(first_two, frames)
+    return first_two, loads
 
 
 def _summary_of(record: Record, *, shows: bool) -> Summary:

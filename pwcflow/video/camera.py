@@ -3,16 +3,17 @@
 import re
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import cv2
 
 from pwcflow.errors import VideoError
 from pwcflow.frame_selection import FrameSelection
-from pwcflow.image_file import Image
 from pwcflow.opencv_log import quiet_codecs
 from pwcflow.video.encoded import sensible_fps
+from pwcflow.video.opencv import Picture, rgb
 from pwcflow.video.source import Frame, FrameSource
 
 _CAMERA = re.compile(r"camera:(\d{1,4})")
@@ -49,12 +50,14 @@ class Camera(FrameSource):
         while self._capture.grab():
             now = time.monotonic()
             started = now if started is None else started
-            yield Frame(f"frame {number} of {self.path}", now - started, self._load)
+            seconds = now - started
+            picture = self._picture() if self._wants(number, seconds) else None  # it goes on
+            yield Frame(f"frame {number} of {self.path}", seconds, partial(rgb, picture))
             number += 1
         raise VideoError(f"{self.path} gives no frames any more, after {number}")
 
-    def _load(self) -> Image:
-        found, frame = self._capture.retrieve()
+    def _picture(self) -> Picture:
+        found, picture = self._capture.retrieve()
         if not found:
             raise VideoError(f"{self.path} gave a frame that cannot be decoded")
-        return cast(Image, cv2.cvtColor(cast(Any, frame), cv2.COLOR_BGR2RGB))
+        return cast(Picture, picture)

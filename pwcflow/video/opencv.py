@@ -50,7 +50,8 @@ capture.retrieve()
 """
 _AV_LOG_ERROR = "16"
 
-_Picture: TypeAlias = npt.NDArray[np.uint8]
+Picture: TypeAlias = npt.NDArray[np.uint8]
+"""(H, W, 3) BGR."""
 
 
 class OpencvVideo(FrameSource):
@@ -90,9 +91,9 @@ class OpencvVideo(FrameSource):
         """Return why OpenCV does not decode the beginning of a sound file; None where it does."""
         probe = self._opened(self.path)
         try:
-            pictures: list[_Picture] = []
+            pictures: list[Picture] = []
             while len(pictures) < 2 and probe.grab():
-                pictures.append(cast(_Picture, probe.retrieve()[1]))
+                pictures.append(cast(Picture, probe.retrieve()[1]))
         finally:
             probe.release()
         if not pictures and self.codec == _AV1:
@@ -116,7 +117,7 @@ class OpencvVideo(FrameSource):
 
     def _frames(self) -> Iterator[Frame]:
         grabbed, held, seconds = 0, None, 0.0
-        before: _Picture | None = None
+        before: Picture | None = None
         equal, due = 0, 1
         while self.grab() or (grabbed == 0 and self._starts_anywhere and self._goes_on()):
             if held:
@@ -129,7 +130,7 @@ class OpencvVideo(FrameSource):
                 found, retrieved = self._capture.retrieve()
                 if not found:
                     raise VideoError(broken(self.path, grabbed, self._announced))
-                picture = cast(_Picture, retrieved)
+                picture = cast(Picture, retrieved)
                 if before is not None and _equal(before, picture):
                     equal += 1
                     if equal == due:  # a look takes as long as decoding up to here
@@ -140,7 +141,7 @@ class OpencvVideo(FrameSource):
                                 "add --reader av, after: pip install av"
                             )
                 before = picture
-            held = Frame(name, seconds, partial(_rgb, picture))
+            held = Frame(name, seconds, partial(rgb, picture))
             grabbed += 1
         # A frame after the "end" means that the one here could not be decoded. A lost tail has
         # nothing after it: it shows in the layout of the container.
@@ -182,11 +183,12 @@ class OpencvVideo(FrameSource):
         return _COMPLAINT in run.stdout + run.stderr
 
 
-def _equal(one: _Picture, other: _Picture) -> bool:
+def _equal(one: Picture, other: Picture) -> bool:
     few = slice(None, None, 64)  # rows, which mostly settle it
     return np.array_equal(one[few], other[few]) and np.array_equal(one, other)
 
 
-def _rgb(picture: _Picture | None) -> Image:
+def rgb(picture: Picture | None) -> Image:
+    """Return a frame that is taken."""
     assert picture is not None, "frames that are not taken are not loaded"
     return cast(Image, cv2.cvtColor(picture, cv2.COLOR_BGR2RGB))

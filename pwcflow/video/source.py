@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,30 +21,34 @@ MOST_PIXELS = 1 << 28
 """Of a resized frame, as of an image."""
 
 
+LoadImage = Callable[[], Image]
+"""Returns a frame that may have to be decoded and resized yet."""
+
+
 class Frame(NamedTuple):
-    """A frame of a source, which is decoded only when it is wanted."""
+    """A frame of a source, which is loaded only when it is wanted."""
 
     name: str
     """For a message."""
     seconds: float | None
     """Since the first frame of the source; None if unknown."""
-    load: Callable[[], Image]
-    """Returns the picture; to be called before the next frame is asked for."""
+    load: LoadImage
+    """Returns the picture; may be called at any time, in any thread."""
 
 
 class FrameSource(AbstractContextManager["FrameSource"], ABC):
     """Frames in order, (H, W, 3) RGB: uint8, or what images hold, uint16 and float32.
 
-    A context manager; iterate it once. Every frame has the size and dtype of the first. When the
-    source turns out to be damaged, all the frames before the damage come first and `VideoError`
-    after.
+    A context manager; iterate it once, or what `loads` returns. Every frame has the size and dtype
+    of the first. When the source turns out to be damaged, all the frames before the damage come
+    first and `VideoError` after.
 
     Attributes:
         path: the file, folder or pattern, `camera:0`, or `standard input`.
         fps: frames taken per second; None for images, or when the container has no sensible figure.
         expected_frames: for a progress bar only; from the header's figure, often wrong, or None.
-        numbers: of the frames yielded so far, counted in the source from 0.
-        timestamps: of the frames yielded so far, in seconds since the source's first frame, as a
+        numbers: of the frames come to so far, counted in the source from 0.
+        timestamps: of the frames come to so far, in seconds since the source's first frame, as a
             player shows them; None for a source without times, as images are.
         original_size: (width, height) before any resizing; None before the first frame.
         reader: what decodes, for provenance.
@@ -89,6 +94,15 @@ class FrameSource(AbstractContextManager["FrameSource"], ABC):
 
     def __iter__(self) -> Iterator[Image]:
         """Yield the frames; `VideoError` (or `ImageError`, of images) when one is unusable."""
+        for load in self.loads():
+            yield load()
+
+    def loads(self) -> Iterator[LoadImage]:
+        """Yield for each frame what loads it, which may raise what iterating the source does.
+
+        Once the first has returned its frame, which all others have to be like, several threads
+        may load at a time, in any order.
+        """
         if self._started:
             raise ValueError(f"the frames of {self.path} can be iterated only once")
         self._started = True
@@ -98,11 +112,10 @@ class FrameSource(AbstractContextManager["FrameSource"], ABC):
                 break
             self._seen, self._last_seconds = number + 1, frame.seconds
             if self._wants(number, frame.seconds):
-                image = self._sized(frame.name, frame.load())
                 self.numbers.append(number)
                 if self.timestamps is not None:
                     self.timestamps.append(round(frame.seconds or 0.0, 6))
-                yield image
+                yield partial(self._loaded, frame)
             if self._is_over(number + 1, None):  # the next one may be long in coming
                 self._ended = True
                 break
@@ -137,7 +150,8 @@ class FrameSource(AbstractContextManager["FrameSource"], ABC):
         end = self.selection.end
         return end is not None and reached(end, number, seconds)
 
-    def _sized(self, name: str, image: Image) -> Image:
+    def _loaded(self, frame: Frame) -> Image:
+        name, image = frame.name, frame.load()
         size = image.shape[1], image.shape[0]
         self.original_size = self.original_size or size
         if size != self.original_size:

@@ -29,6 +29,11 @@ class TruePair:
     valid: Mask
     """(H, W) bool, False where the truth is unknown."""
 
+    @property
+    def nbytes(self) -> int:
+        """What it takes in memory."""
+        return sum(each.nbytes for each in (self.first, self.second, self.truth, self.valid))
+
 
 @dataclass(frozen=True)
 class PairFiles:

@@ -5,12 +5,10 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from pwcflow.flow_file import Flow
-from pwcflow.image_file import Image
 from pwcflow.processors import usable_processors
-from pwcflow.video import LoadImage
 
 _MOST_ITEMS = 16  # as many frames as the estimator takes at a time at most
 _MOST_BYTES = 256 << 20
@@ -27,7 +25,16 @@ def items_at_once(size: int) -> int:
     return min(max(_MOST_BYTES // size, 2), _MOST_ITEMS)
 
 
-def prefetch(loads: Iterable[LoadImage]) -> Generator[Image, None, None]:
+class _Loaded(Protocol):
+    @property
+    def nbytes(self) -> int: ...
+
+
+Loaded = TypeVar("Loaded", bound=_Loaded)
+"""A frame, or something else that knows its size."""
+
+
+def prefetch(loads: Iterable[Callable[[], Loaded]]) -> Generator[Loaded, None, None]:
     """Yield frames in order while threads prepare the next ones, at most `items_at_once`.
 
     One thread iterates `loads`, which for a video is to decode it, and others load. An error of
@@ -38,7 +45,7 @@ def prefetch(loads: Iterable[LoadImage]) -> Generator[Image, None, None]:
     iterating = ThreadPoolExecutor(1, "read-ahead")
     loading = ThreadPoolExecutor(min(usable_processors(), _MOST_ITEMS), "load")
 
-    def begun() -> Future[Image | None]:
+    def begun() -> Future[Loaded | None]:
         return loading.submit(_loaded, iterating.submit(next, source, None))
 
     waiting = deque([begun()])
@@ -52,9 +59,9 @@ def prefetch(loads: Iterable[LoadImage]) -> Generator[Image, None, None]:
         _join(loading, cancel=True)
 
 
-def _loaded(job: Future[LoadImage | None]) -> Image | None:
+def _loaded(job: Future[Callable[[], Loaded] | None]) -> Loaded | None:
     load = job.result()
-    return load and load()
+    return load() if load else None
 
 
 class WriteBehind(AbstractContextManager["WriteBehind"]):

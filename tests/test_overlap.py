@@ -126,7 +126,7 @@ def test_frames_are_loaded_side_by_side_and_come_in_order(monkeypatch):
     frames = prefetch(partial(load, number) for number in range(10))
     assert list(map(number_of, frames)) == list(range(10))
     assert loaded[0] == 0  # alone: its size tells how many there may be
-    assert loaded[-1] == 1
+    assert loaded.index(1) > loaded.index(9)
 
 
 @pytest.mark.parametrize("told_at_once", [False, True])

@@ -3,13 +3,16 @@
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pwcflow.datasets import find_pairs, read_true_pair
 from pwcflow.evaluation import MIRRORINGS, evaluate, mirrored
 from pwcflow.flow_file import Flow
+from pwcflow.overlap import prefetch
 from pwcflow.pipeline.summary import LoadEstimator, Summary, provenance, rounded
 from pwcflow.progress import progress_bar
 
@@ -42,9 +45,11 @@ def evaluate_pairs(
             found = [replace(pair, dataset=f"{pair.dataset} {folder}") for pair in found]
         pairs += found
     estimator = load_estimator()
-    true_pairs = map(read_true_pair, pairs)
     times = len(MIRRORINGS) if mirror else 1
-    with progress_bar(times * len(pairs), progress, unit="pair") as bar:
+    with (
+        closing(prefetch(partial(read_true_pair, pair) for pair in pairs)) as true_pairs,
+        progress_bar(times * len(pairs), progress, unit="pair") as bar,
+    ):
 
         def estimate(*images: Any) -> Flow:
             flow = estimator(*images)

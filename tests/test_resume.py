@@ -50,6 +50,21 @@ def test_a_run_goes_on_behind_the_last_flow(tmp_path, estimator, kept):
     assert contents(tmp_path / "flows") == contents(tmp_path / "whole")
 
 
+def test_frames_of_flows_that_stay_are_not_decoded_again(tmp_path, estimator):
+    source = frames_folder(tmp_path / "frames", [10, 20, 30, 40, 50, 60])
+    run(estimator, source, tmp_path / "whole")
+    estimator.fails_at = 3
+    with pytest.raises(PwcFlowError, match="no flow here"):
+        run(estimator, source, tmp_path / "flows")
+    estimator.fails_at = None
+    third = sorted(source.iterdir())[2]
+    times = third.stat().st_atime_ns, third.stat().st_mtime_ns
+    third.write_bytes(bytes(third.stat().st_size))  # nobody could tell, but who decodes it
+    os.utime(third, ns=times)
+    assert run(estimator, source, tmp_path / "flows")["flows_kept"] == 3
+    assert contents(tmp_path / "flows") == contents(tmp_path / "whole")
+
+
 def test_files_that_no_run_numbers_so_are_left_alone(tmp_path, estimator):
     source, folder = frames_folder(tmp_path / "frames", [1, 2, 3, 4]), tmp_path / "flows"
     run(estimator, source, folder)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
@@ -93,12 +94,13 @@ def _estimate_rest(
     """Compute the flows that are not there yet, and write all that is missing."""
     with ExitStack() as stack:
         source = stack.enter_context(open_frames(earlier.video, earlier.selection))
-        first_two, loads = _two_or_more(source)
-        height, width = first_two[0].shape[:2]
+        (height, width), loads = _two_or_more(source)
         kept = earlier.usable_flows(height, width)
         # before there are threads, which it outlives
         sink = stack.enter_context(VideoSink(earlier.outputs, source, kept, height, width))
-        frames = chain(first_two, stack.enter_context(closing(prefetch(loads))))
+        if not sink.needs_frames:
+            loads = _behind_kept(loads, sink)
+        frames = stack.enter_context(closing(prefetch(loads)))
         estimator = load_estimator()
         sink.paint = estimator.flow_to_color
         sink.record = earlier.new_record(estimator, height, width, kept)
@@ -106,7 +108,7 @@ def _estimate_rest(
         bar = stack.enter_context(progress_bar(pairs, progress, unit="pair", label=label))
         stack.callback(lambda: bar.update(sink.flows - bar.n))  # of the flows written last
         at_hand = FramesAtHand(frames) if sink.needs_frames else None
-        rest = at_hand.beyond() if at_hand else _behind_kept(frames, sink)
+        rest = at_hand.beyond() if at_hand else frames
         expected = None if source.expected_frames is None else source.expected_frames - kept
         flows = stack.enter_context(closing(estimator.flows(rest, expected)))
         try:
@@ -169,18 +171,23 @@ def _telling_of_removal(outputs: VideoOutputs) -> Iterator[None]:
         raise
 
 
-def _behind_kept(frames: Iterator[Image], sink: VideoSink) -> Iterator[Image]:
-    """Yield the frames of the flows that are to be computed, once it is known which stay."""
-    yield from islice(frames, sink.kept, None)
+def _behind_kept(loads: Iterator[LoadImage], sink: VideoSink) -> Iterator[LoadImage]:
+    """Yield what loads the frames of flows to be computed, once it is known which ones stay."""
+    yield from islice(loads, sink.kept, None)
 
 
-def _two_or_more(source: FrameSource) -> tuple[list[Image], Iterator[LoadImage]]:
-    """Return the first two frames of a source, and what loads the others."""
+def _two_or_more(source: FrameSource) -> tuple[tuple[int, int], Iterator[LoadImage]]:
+    """Return height and width, and what loads the frames of a source; the first two are loaded."""
     loads = source.loads()
     first_two = [load() for load in islice(loads, 2)]
     if len(first_two) < 2:
         raise VideoError(f"{source.path} has one frame only; flow needs two")
-    return first_two, loads
+    again = [partial(_same, image) for image in first_two]
+    return first_two[0].shape[:2], chain(again, loads)
+
+
+def _same(image: Image) -> Image:
+    return image
 
 
 def _summary_of(record: Record, *, shows: bool) -> Summary:

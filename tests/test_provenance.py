@@ -15,6 +15,7 @@ from pwcflow.frame_selection import FrameSelection
 from pwcflow.image_file import write_image
 from pwcflow.pipeline import estimate_video
 from pwcflow.runs.provenance import difference, input_of, provenance_of_flow, read_record
+from pwcflow.runs.recorded_frames import has_record, recorded_frames
 from pwcflow.runs.video_outputs import VideoOutputs
 from tests.command_line import make_video
 from tests.fake_estimator import FakeEstimator
@@ -149,10 +150,51 @@ def test_what_never_shows_the_same_again_is_not_gone_on_with(name):
     assert found == f"already, and {name} cannot be gone on with"
 
 
-def test_a_record_that_cannot_be_read_is_told(tmp_path):
-    (tmp_path / "pwcflow.json").mkdir()
-    with pytest.raises(OutputError, match=r"cannot read .*pwcflow\.json, of an earlier run: is a"):
-        read_record(tmp_path)
+def a_folder(path):
+    path.mkdir()
+
+
+def a_pipe(path):
+    os.mkfifo(path)
+
+
+def an_endless_file(path):
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        a_folder,
+        pytest.param(
+            a_pipe,
+            marks=pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with a name"),
+        ),
+        pytest.param(
+            an_endless_file,
+            marks=pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no such device"),
+        ),
+    ],
+)
+def test_what_is_no_file_is_told_and_neither_read_nor_removed(tmp_path, estimator, make):
+    source, flows = frames_folder(tmp_path / "frames"), tmp_path / "flows"
+    run(estimator, source, flows)
+    (flows / "pwcflow.json").unlink()
+    make(flows / "pwcflow.json")
+    before = sorted(flows.iterdir())
+    told = r"^cannot read .*flows/pwcflow\.json, of an earlier run: it is not a regular file; move"
+    for attempt in (
+        lambda: read_record(flows),
+        lambda: run(estimator, source, flows),
+        lambda: run(estimator, source, flows, overwrite=True),
+        lambda: recorded_frames([flows / "000000.flo"]),
+    ):
+        with pytest.raises(OutputError, match=told):
+            attempt()
+    assert provenance_of_flow(flows / "000000.flo") == {}
+    assert has_record(flows)
+    assert has_record(flows / "000000.flo")
+    assert sorted(flows.iterdir()) == before
 
 
 DAMAGES = [

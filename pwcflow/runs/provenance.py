@@ -7,6 +7,7 @@ or duration in it: two runs that make the same flows make the same file.
 import hashlib
 import json
 import os
+import stat
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -114,6 +115,11 @@ def record_or_fault(folder: Path) -> Record | str:
     """
     path = folder / RECORD_NAME
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for its writer
+            raise OutputError(
+                f"cannot read {path}, of an earlier run: it is not a regular file; move it out of "
+                f"{folder}, or choose another folder"
+            )
         record = json.loads(path.read_bytes())
     except FileNotFoundError:
         return "is missing"

@@ -1,5 +1,6 @@
 """The frames that flows were made of, as far as the record beside the flows knows them."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,7 +58,7 @@ def has_record(flows: Path) -> bool:
     """Return whether a record lies beside a flow file, or in a folder at any depth."""
     if flows.is_dir():
         return next(flows.rglob(RECORD_NAME), None) is not None
-    return (flows.parent / RECORD_NAME).is_file()
+    return os.path.lexists(flows.parent / RECORD_NAME)
 
 
 def frame_number_of(path: Path) -> int | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pwcflow.errors import ImageError, OutputError, VideoError
+from pwcflow.errors import FlowFileError, ImageError, OutputError, VideoError
 from pwcflow.flow_file import write_flow
 from pwcflow.frame_selection import FrameSelection
 from pwcflow.image_file import read_image, write_image
@@ -193,6 +193,26 @@ def test_a_video_that_has_changed_or_gone_is_told_before_anything_is_written(her
         "flows/more: pwcflow.json beside the flows is missing; put them back, or" in result.stderr
     )
     assert names_in(here) == before
+
+
+@pytest.mark.parametrize("has_video", [True, False])
+def test_a_flow_file_that_is_not_there_is_told_first(here, estimator, has_video):
+    clip = video_file(here / "clip.mp4", LEVELS[:3])
+    run(estimator, clip, folder=here / "flows")
+    (here / "empty").mkdir()
+    if not has_video:
+        clip.unlink()
+    for flow in ("flows/000123.flo", "flows/other.flo", "flows/b.exr", "empty/0.flo", "flwos"):
+        result = invoke("visualize", flow, "-o", "a.png", "--style", "overlay")
+        told = f"error: there is no file {flow}; check the name and the folder\n"
+        assert (result.exit_code, result.stderr) == (1, told)
+        with pytest.raises(FlowFileError, match=f"there is no file {flow}; check the name"):
+            visualize_file(Path(flow), Path("a.png"), look=Look(style="overlay"))
+    (here / "flows" / "000000.flo").rename(here / "flows" / "other.flo")
+    result = invoke("visualize", "flows/other.flo", "-o", "a.png", "--style", "overlay")
+    assert result.exit_code == 1
+    assert "flows/pwcflow.json is of other flows; name its two frames with" in result.stderr
+    assert not (here / "a.png").exists()
 
 
 def test_flows_resized_since_do_not_get_a_frame_of_another_size(tmp_path, estimator):

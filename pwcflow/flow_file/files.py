@@ -1,6 +1,7 @@
 """The formats by suffix: reading and writing start here."""
 
 import math
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -233,16 +234,22 @@ def _check_array(flow: Flow) -> None:
 
 
 def _format_of(path: Path) -> _Format | None:
-    """Return the format of a file that is there; None for a half of a pair of pictures."""
+    """Return the format of a file that is there; None for a half of a pair of pictures.
+
+    Raises:
+        FlowFileError: it cannot be one by its name or kind.
+        OSError: it is not there.
+    """
     suffix = path.suffix.lower()
     is_half = pair.is_half(path, "x") or pair.is_half(path, "y")
     if not suffix and not path.exists():  # a folder, perhaps, whose name is mistyped
         raise FlowFileError(f"there is no file {path}; check the name and the folder")
     if suffix not in _FORMATS and not is_half:
         raise FlowFileError(f"{path} is not a flow file: {_why_not(suffix)}")
-    if path.is_dir():
+    mode = path.stat().st_mode
+    if stat.S_ISDIR(mode):
         raise FlowFileError(f"{path} is a folder, not a flow file; name one file in it")
-    if path.exists() and not path.is_file():  # opening a pipe would wait for its writer
+    if not stat.S_ISREG(mode):  # opening a pipe would wait for its writer
         raise FlowFileError(f"{path} is a pipe or a device; save the flow in a file first")
     if is_half and (suffix in pair.JPEG_SUFFIXES or pair.is_gray(path)):
         return None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pwcflow.errors import PwcFlowError, VideoError
+from pwcflow.flow_file import kind_of
 from pwcflow.frame_selection import selection_of
 from pwcflow.runs.provenance import RECORD_NAME, Record, input_of, record_or_fault
 from pwcflow.video import FrameSource, open_frames
@@ -55,9 +56,14 @@ def recorded_frames(flow_files: Sequence[Path]) -> RecordedFrames:
 
 
 def has_record(flows: Path) -> bool:
-    """Return whether a record lies beside a flow file, or in a folder at any depth."""
+    """Return whether a record lies beside a flow file, or in a folder at any depth.
+
+    Raises:
+        FlowFileError: there is no such flow file, of which a record beside it cannot be.
+    """
     if flows.is_dir():
         return next(flows.rglob(RECORD_NAME), None) is not None
+    kind_of(flows)
     return os.path.lexists(flows.parent / RECORD_NAME)
 
 

@@ -137,7 +137,7 @@ def test_a_page_does_without_frames_that_are_gone_or_were_changed(work):
     frames.rename(work / "elsewhere")
     result = run("flows", "-o", "a.html")
     assert result.exit_code == 0
-    assert f"without frames (there is no file {frames}; " in result.output
+    assert f"without frames (the frames of {frames} are gone; put them back; " in result.output
     (work / "flows" / "pwcflow.json").unlink()
     why = view([Path("flows")], Path("a.html"))["why_no_frames"]
     assert why == "pwcflow.json beside the flows is missing"

@@ -13,6 +13,7 @@ from pwcflow.image_file import read_image, write_image
 from pwcflow.pipeline import estimate_video
 from pwcflow.pipeline.flow_frames import FlowFrames
 from pwcflow.pipeline.visualize import visualize_as_video, visualize_file, visualize_folder
+from pwcflow.runs.provenance import input_of
 from pwcflow.runs.video_outputs import VideoOutputs
 from pwcflow.video import open_frames
 from pwcflow.visualization import Look, Scene
@@ -168,31 +169,88 @@ def test_a_video_of_another_number_of_frames_is_told_before_anything_is_written(
     assert names_in(tmp_path) == sorted([*before, "clip.mp4"])
 
 
-def test_a_video_that_has_changed_or_gone_is_told_before_anything_is_written(here, estimator):
+NAME_THEM = "name a folder or video of just those frames with --frame"
+
+
+def told_of(flows, out, reason):
+    """What makes pictures of flows impossible ends with what helps; nothing is written."""
+    result = invoke("visualize", flows, "-o", out, *SIDE_OPTION)
+    folder = flows if Path(flows).is_dir() else Path(flows).parent
+    told = f"error: no frames for the flows of {folder}: {reason}\n"
+    assert (result.exit_code, result.stderr) == (1, told)
+    assert not Path(out).exists()
+
+
+def test_frames_that_have_changed_or_gone_are_told_with_what_helps(here, estimator):
     clip = video_file(here / "clip.mp4", LEVELS)
     run(estimator, clip, folder=here / "flows")
-    before = names_in(here)
     clip.rename(here / "old.mp4")
     video_file(clip, LEVELS[::-1])
-    result = invoke("visualize", "flows", "-o", "out", *SIDE_OPTION)
-    assert result.exit_code == 1
-    told = "clip.mp4 has changed since; put them back, or name a folder or video of just those "
-    assert result.stderr.endswith(f"{told}frames with --frame\n")
-    assert names_in(here) == sorted([*before, "old.mp4"])
+    told_of("flows", "out", f"{clip} has changed since; {NAME_THEM}")
+    told_of(
+        "flows/000000.flo",
+        "a.png",
+        f"{clip} has changed since; name its two frames with --frame and --second",
+    )
     clip.unlink()
-    result = invoke("visualize", "flows/000000.flo", "-o", "a.png", *SIDE_OPTION)
-    assert result.exit_code == 1
-    assert "clip.mp4; check" in result.stderr
-    assert result.stderr.endswith("name its two frames with --frame and --second\n")
+    told_of("flows", "out", f"the frames of {clip} are gone; put them back, or {NAME_THEM}")
+    told_of(
+        "flows/000000.flo",
+        "a.png",
+        f"the frames of {clip} are gone; put them back, or name its two frames with --frame and "
+        "--second",
+    )
+    (here / "old.mp4").rename(clip)
     (here / "flows" / "more").mkdir()
     shutil.copy(here / "flows" / "000000.flo", here / "flows" / "more")
-    (here / "old.mp4").rename(clip)
     result = invoke("visualize", "flows", "-o", "out", *SIDE_OPTION)
-    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-    assert (
-        "flows/more: pwcflow.json beside the flows is missing; put them back, or" in result.stderr
-    )
-    assert names_in(here) == before
+    why = f"flows/more: pwcflow.json beside the flows is missing; {NAME_THEM}\n"
+    assert (result.exit_code, result.stderr) == (1, f"error: no frames for the flows of {why}")
+    assert names_in(here) == ["clip.mp4", "flows"]
+
+
+@pytest.mark.parametrize("source", ["frames", "frames/frame%d.png", "frames/*.png"])
+def test_a_folder_or_pattern_of_which_nothing_is_left_is_gone(here, estimator, source):
+    frames = frames_folder(here / "frames", [10, 20, 40])
+    run(estimator, Path(source), folder=here / "flows")
+    gone = f"the frames of {here / source} are gone; put them back, or {NAME_THEM}"
+    (frames / "frame3.png").rename(here / "frame3.png")
+    told_of("flows", "out", f"{here / source} has changed since; {NAME_THEM}")
+    for path in frames.iterdir():
+        path.unlink()
+    told_of("flows", "out", gone)
+    frames.rmdir()
+    told_of("flows", "out", gone)
+
+
+RECORDS = {
+    "{": "pwcflow.json beside the flows is damaged (it is not JSON)",
+    "[]": "pwcflow.json beside the flows is damaged (it holds no JSON object)",
+    "{}": "pwcflow.json does not tell of which frames the flows are",
+    '{"input": {"path": "-", "settings": {}, "fingerprint": null}}': (
+        "the frames came from -, which is no file"
+    ),
+    '{"input": {"path": "a.mp4", "fingerprint": "0"}}': (
+        "pwcflow.json does not tell which frames of a.mp4 were taken"
+    ),
+    '{"input": {"path": "a.mp4", "settings": {"every": 2}, "fingerprint": "FOUND"}}': (
+        "pwcflow.json tells a selection of frames that is not known: {'every': 2}"
+    ),
+}
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_a_record_that_does_not_tell_the_frames_is_told_with_what_helps(here, record):
+    video = video_file(here / "a.mp4", LEVELS[:2])
+    (here / "flows").mkdir()
+    write_flow(here / "flows" / "000000.flo", np.zeros((HEIGHT, WIDTH, 2), np.float32))
+    record_with = record.replace("FOUND", input_of(video, {})["fingerprint"])
+    (here / "flows" / "pwcflow.json").write_text(record_with)
+    told_of("flows", "out", f"{RECORDS[record]}; {NAME_THEM}")
+    (here / "flows" / "000000.flo").rename(here / "flows" / "a.flo")
+    if RECORDS[record].startswith("pwcflow.json beside"):
+        return
+    told_of("flows", "out", f"flows/pwcflow.json is of other flows; {NAME_THEM}")
 
 
 @pytest.mark.parametrize("has_video", [True, False])
@@ -226,7 +284,7 @@ def test_flows_resized_since_do_not_get_a_frame_of_another_size(tmp_path, estima
 def test_more_flows_than_the_record_s_video_has_frames_for_are_told(tmp_path, estimator):
     run(estimator, video_file(tmp_path / "clip.mp4", LEVELS[:2]), folder=tmp_path / "flows")
     write_flow(tmp_path / "flows" / "000001.flo", np.zeros((HEIGHT, WIDTH, 2), np.float32))
-    problem = "there are no frames for .*000001.flo: the video ends before its flow files do"
+    problem = "no frames for .*000001.flo: the video ends before its flow files do; move those out"
     with pytest.raises(ImageError, match=problem):
         visualize_as_video(tmp_path / "flows", tmp_path / "v.avi", look=SIDE)
     assert not (tmp_path / "v.avi").exists()

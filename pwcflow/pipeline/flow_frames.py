@@ -51,7 +51,7 @@ class FlowFrames(AbstractContextManager["FlowFrames"]):
 
         Args:
             flow_files: of one folder or several.
-            remedy: what to do where there are none, to end a message with.
+            remedy: what helps whyever there are none, to end a message with.
 
         Raises:
             VideoError: they are not there any more, or were never known.
@@ -61,7 +61,8 @@ class FlowFrames(AbstractContextManager["FlowFrames"]):
         for folder, flows in by_folder(flow_files).items():
             found = recorded_frames(flows)
             if found.open is None or found.path is None:
-                raise VideoError(f"no frames for the flows of {folder}: {found.why_none}; {remedy}")
+                why = f"{found.why_none}{', or' if found.has_remedy else ';'}"
+                raise VideoError(f"no frames for the flows of {folder}: {why} {remedy}")
             inputs.append(Path(found.path))
             open_frames_of[folder] = found.open
             for path in flows:

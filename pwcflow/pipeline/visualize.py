@@ -215,7 +215,7 @@ def _frames_of_all(
     there = [*beside.given(), *(FRAMES if beside.frame or are_to_be_found else ())]
     check_parts(look, there, beside.given())
     if are_to_be_found:
-        remedy = "put them back, or name a folder or video of just those frames with --frame"
+        remedy = "name a folder or video of just those frames with --frame"
         return FlowFrames.recorded(flow_files, remedy)
     if beside.frame and beside.frame.is_file():
         return FlowFrames.of_video(flow_files, beside.frame)

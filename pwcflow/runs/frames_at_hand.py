@@ -34,6 +34,8 @@ class FramesAtHand:
         while len(self._held) < 2:
             frame = next(self._frames, None)
             if frame is None:
-                raise VideoError("the video ends before its flow files do")
+                raise VideoError(
+                    "the video ends before its flow files do; move those out that are not of it"
+                )
             self._held.append(frame)
         return self._held.popleft(), self._held[0]

@@ -10,6 +10,7 @@ from pwcflow.flow_file import kind_of
 from pwcflow.frame_selection import selection_of
 from pwcflow.runs.provenance import RECORD_NAME, Record, input_of, record_or_fault
 from pwcflow.video import FrameSource, open_frames
+from pwcflow.video.find import files_of
 
 OpenFrames = Callable[[], FrameSource]
 
@@ -29,7 +30,9 @@ class RecordedFrames:
     path: str | None = None
     """Where that is, for a person."""
     why_none: str | None = None
-    """Why it cannot be opened."""
+    """Why it cannot be opened, with what to do about that if there is anything."""
+    has_remedy: bool = False
+    """Whether there is."""
 
 
 def recorded_frames(flow_files: Sequence[Path]) -> RecordedFrames:
@@ -47,11 +50,14 @@ def recorded_frames(flow_files: Sequence[Path]) -> RecordedFrames:
     times = tuple(map(float, record.get("timestamps_s") or ()))
     known = RecordedFrames(is_of_these=True, times=times, fps=_rate_of(times))
     try:
-        path, open_them = _source_of(record)
+        found = _source_of(record)
+        if isinstance(found, str):
+            return replace(known, why_none=found)
+        path, open_them = found
         with open_them() as source:
             fps = source.fps
     except PwcFlowError as error:
-        return replace(known, why_none=str(error))
+        return replace(known, why_none=str(error), has_remedy=True)
     return replace(known, open=open_them, path=path, fps=fps or known.fps)
 
 
@@ -73,27 +79,42 @@ def frame_number_of(path: Path) -> int | None:
     return int(stem) if stem.isascii() and stem.isdigit() and len(stem) <= 18 else None
 
 
-def _source_of(record: Record) -> tuple[str, OpenFrames]:
-    """Return the path of the frames that a record tells of, and what opens them.
+def _source_of(record: Record) -> tuple[str, OpenFrames] | str:
+    """Return the path of the frames that a record tells of, and what opens them; or why none.
 
     Raises:
-        VideoError: they are not there, not what they were, or the record does not tell.
+        VideoError: they are not there, or cannot be read.
     """
     told = record.get("input", {})
     if "path" not in told:
-        raise VideoError(f"{RECORD_NAME} does not tell of which frames the flows are")
+        return f"{RECORD_NAME} does not tell of which frames the flows are"
     path, settings = told["path"], told.get("settings")
     if told.get("fingerprint") is None:
-        raise VideoError(f"the frames came from {path}, which is no file")
+        return f"the frames came from {path}, which is no file"
     if settings is None:
-        raise VideoError(f"{RECORD_NAME} does not tell which frames of {path} were taken")
+        return f"{RECORD_NAME} does not tell which frames of {path} were taken"
+    if _are_gone(Path(path)):
+        raise VideoError(f"the frames of {path} are gone; put them back")
     if input_of(Path(path), settings)["fingerprint"] != told["fingerprint"]:
-        raise VideoError(f"{path} has changed since")
+        return f"{path} has changed since"
     try:
         selection = selection_of(settings)
     except ValueError as error:
-        raise VideoError(f"{RECORD_NAME} tells {error}") from error
+        return f"{RECORD_NAME} tells {error}"
     return path, lambda: open_frames(Path(path), selection)
+
+
+def _are_gone(source: Path) -> bool:
+    """Return whether nothing is left of the frames of a file, folder or pattern."""
+    try:
+        files = files_of(source)
+        if files:
+            files[0].stat()
+    except FileNotFoundError:
+        return True
+    except OSError:  # which whoever reads them tells
+        return False
+    return files == []
 
 
 def _rate_of(times: Sequence[float]) -> float | None:

@@ -10,7 +10,7 @@ from pwcflow.errors import OutputError, reason_of
 from pwcflow.flow_file import FLOW_SUFFIXES
 from pwcflow.image_file import IMAGE_SUFFIXES
 from pwcflow.made_folders import missing_folders, remove_empty
-from pwcflow.video.find import would_be_a_frame
+from pwcflow.video.find import places_of_frames
 from pwcflow.video_writer import VIDEO_SUFFIXES
 
 _FILE_SUFFIXES = {*IMAGE_SUFFIXES, *FLOW_SUFFIXES, *VIDEO_SUFFIXES}
@@ -27,13 +27,31 @@ def check_nothing_lost(outputs: Iterable[Path | None], inputs: Iterable[Path]) -
         taken.add(os.path.realpath(output))
 
 
-def check_no_frame(output: Path, video: Path) -> None:
+def check_no_frames(outputs: Iterable[Path], videos: Iterable[Path]) -> None:
     """Raise `OutputError` if an output would be, or replace, a frame of a folder or pattern."""
-    if would_be_a_frame(output, video):
-        raise OutputError(
-            f"cannot write {output}: it would be taken for a frame of {video}; choose another "
-            "folder"
-        )
+    taken = {place: video for video in videos for place in places_of_frames(video)}
+    for output in outputs:
+        if output.suffix.lower() not in IMAGE_SUFFIXES:
+            continue
+        folder = os.path.realpath(output.parent)
+        video = taken.get((folder, None)) or taken.get((folder, output.suffix))
+        if video:
+            raise OutputError(
+                f"cannot write {output}: it would be taken for a frame of {video}; choose another "
+                "folder"
+            )
+
+
+def check_no_flows(outputs: Iterable[Path], folders: Iterable[Path]) -> None:
+    """Raise `OutputError` if an output would be taken for a flow of a folder, once written."""
+    taken = {os.path.realpath(folder): folder for folder in folders}
+    for output in outputs:
+        folder = taken.get(os.path.realpath(output.parent))
+        if folder and output.suffix.lower() in FLOW_SUFFIXES:
+            raise OutputError(
+                f"cannot write {output}: it would be taken for a flow of {folder}; choose another "
+                "folder"
+            )
 
 
 def check_folder(folder: Path, why: str, *, any_name: bool = False) -> None:

@@ -10,7 +10,7 @@ from pwcflow.errors import FlowFileError, ImageError, OutputError
 from pwcflow.flow_file import FLOW_SUFFIXES, write_flow
 from pwcflow.image_file import read_image, write_image
 from pwcflow.pipeline import estimate_video
-from pwcflow.pipeline.visualize import visualize_file, visualize_folder
+from pwcflow.pipeline.visualize import visualize_as_video, visualize_file, visualize_folder
 from pwcflow.runs.video_outputs import VideoOutputs
 from pwcflow.visualization import Look
 from pwcflow.visualization.scene_files import SceneFiles
@@ -201,6 +201,57 @@ def test_the_pictures_of_a_folder_replace_nothing_that_they_are_made_of(tmp_path
         with pytest.raises(OutputError, match="it is an input"):
             visualize_folder(flows, output, look=look, beside=beside)
         assert {path: path.read_bytes() for path in tmp_path.rglob("*.*")} == before
+
+
+def test_pictures_are_not_written_where_they_would_be_taken_for_inputs(tmp_path):
+    flows = tree_of_flows(tmp_path / "flows")
+    frames_in(tmp_path / "frames" / "a", [10, 20, 30])
+    frames_in(tmp_path / "frames" / "b" / "c", [40, 70])
+    tree_of_flows(tmp_path / "others")
+    (tmp_path / "link").symlink_to("frames")
+    side, error, occlusion = (Look(style=name) for name in ("side", "error", "occlusion"))
+    frames, others = tmp_path / "frames", tmp_path / "others"
+    before = files_below(tmp_path)
+    cases = [
+        ("frames", side, SceneFiles(frame=frames), r"a frame of .*frames/"),
+        ("link", side, SceneFiles(frame=frames), r"a frame of .*frames/"),
+        ("frames", side, SceneFiles(frame=tmp_path / "link"), r"a frame of .*link/"),
+        ("others", error, SceneFiles(truth=others), r"a flow of .*others/"),
+        ("others", occlusion, SceneFiles(frame=frames, backward=others), r"a flow of .*others/"),
+        ("frames", occlusion, SceneFiles(frame=frames, backward=others), r"a frame of .*frames/"),
+    ]
+    for output, look, beside, taken_for in cases:
+        told = rf"cannot write .*\.png: it would be taken for {taken_for}.*; choose another folder"
+        with pytest.raises(OutputError, match=told):
+            visualize_folder(flows, tmp_path / output, look=look, beside=beside)
+    told = r"v\.webp: it would be taken for a frame of .*frames/a; choose another folder"
+    with pytest.raises(OutputError, match=told):
+        visualize_as_video(
+            flows / "a", frames / "a" / "v.webp", look=side, beside=SceneFiles(frame=frames / "a")
+        )
+    assert files_below(tmp_path) == before
+    # which nobody takes for frames or flows, as they are one folder further up
+    beside = SceneFiles(frame=frames / "a")
+    assert visualize_folder(flows / "a", frames, look=side, beside=beside)["images"] == 2
+
+
+def test_pictures_do_not_go_among_flows_of_a_folder_within(tmp_path):
+    for place in ("outer/0.flo", "outer/outer/1.flo"):
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        write_flow(tmp_path / place, flow_with((1, 0)))
+    told = r"outer/1\.png: it would be taken for a flow of .*outer; choose another folder"
+    with pytest.raises(OutputError, match=told):
+        visualize_folder(tmp_path / "outer", tmp_path)
+    assert files_below(tmp_path) == ["outer/0.flo", "outer/outer/1.flo"]
+
+
+def test_a_picture_may_lie_beside_the_frame_of_its_only_flow(tmp_path):
+    write_flow(tmp_path / "a.flo", flow_with((1, 0)))
+    frames_in(tmp_path / "frames", [10])
+    beside = SceneFiles(frame=tmp_path / "frames" / "frame9.png")
+    output = tmp_path / "frames" / "a.png"
+    visualize_file(tmp_path / "a.flo", output, look=Look(style="side"), beside=beside)
+    assert (read_image(output)[:, :6] == 10).all()
 
 
 def test_links_that_form_a_loop_are_told(tmp_path):

@@ -13,7 +13,7 @@ from pwcflow.flow_file import check_flow_suffix
 from pwcflow.frame_selection import ALL_FRAMES, FrameSelection
 from pwcflow.image_file import Image
 from pwcflow.locks import locked_folder
-from pwcflow.outputs import check_folder, check_no_frame, check_nothing_lost
+from pwcflow.outputs import check_folder, check_no_frames, check_nothing_lost
 from pwcflow.overlap import prefetch
 from pwcflow.pipeline.summary import LoadEstimator, Summary, provenance, rounded, shown, text
 from pwcflow.progress import progress_bar
@@ -147,8 +147,7 @@ def _check_outputs(outputs: VideoOutputs, video: Path) -> None:
     flow = outputs.folder and flow_file(outputs.folder, 0, outputs.suffix)
     if flow:
         check_flow_suffix(flow)
-    for path in filter(None, (flow, viz)):
-        check_no_frame(path, video)
+    check_no_frames(filter(None, (flow, viz)), [video])
     check_nothing_lost([viz], [video])
     for own in outputs.folders():
         check_folder(own, "flow files go into a folder", any_name=outputs.own_folders)

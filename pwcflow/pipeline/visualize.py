@@ -1,9 +1,9 @@
 """Flow files in, pictures or a video of them out: needs no torch."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, product
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,13 @@ from pwcflow.errors import FlowFileError, OutputError
 from pwcflow.evaluation import Score
 from pwcflow.flow_file import files_of_flow, read_flow
 from pwcflow.image_file import check_image_suffix, write_image
-from pwcflow.outputs import check_folder, check_no_frame, check_nothing_lost, make_folder
+from pwcflow.outputs import (
+    check_folder,
+    check_no_flows,
+    check_no_frames,
+    check_nothing_lost,
+    make_folder,
+)
 from pwcflow.pipeline.flow_frames import FlowFrames
 from pwcflow.pipeline.flow_pictures import FlowPictures
 from pwcflow.pipeline.flow_tree import flow_files_below
@@ -188,7 +194,7 @@ def visualize_as_video(
 def _pictures_of(
     folder: Path,
     flow_files: Sequence[Path],
-    outputs: Iterable[Path],
+    outputs: Collection[Path],
     look: Look,
     beside: SceneFiles,
     max_flow: MaxFlow | None,
@@ -197,6 +203,7 @@ def _pictures_of(
     frames = _frames_of_all(folder, flow_files, look, beside)
     scenes = scenes_of(folder, flow_files, replace(beside, frame=None) if frames else beside)
     _check_inputs(outputs, scenes, frames)
+    _check_folders(outputs, scenes)
     return FlowPictures(scenes, look, max_flow, frames)
 
 
@@ -229,17 +236,28 @@ def _are_to_be_found(flows: Path, look: Look, beside: SceneFiles) -> bool:
 
 
 def _check_inputs(
-    outputs: Iterable[Path], scenes: Mapping[Path, SceneFiles], frames: FlowFrames | None
+    outputs: Collection[Path], scenes: Mapping[Path, SceneFiles], frames: FlowFrames | None
 ) -> None:
     """Raise `OutputError` if an output would replace what is read, or be taken for a frame."""
     flows = chain.from_iterable(map(files_of_flow, scenes))
     others = chain.from_iterable(map(SceneFiles.files, scenes.values()))
     sources = frames.inputs if frames else ()
-    outputs = list(outputs)
     check_nothing_lost(outputs, [*flows, *others, *sources])
-    one_a_folder = {output.parent: output for output in outputs}  # of one suffix, all
-    for output, source in product(one_a_folder.values(), sources):
-        check_no_frame(output, source)
+    check_no_frames(_one_a_folder(outputs), sources)
+
+
+def _check_folders(outputs: Collection[Path], scenes: Mapping[Path, SceneFiles]) -> None:
+    """Raise `OutputError` if an output would be taken for one of the files in their folders."""
+    beside = [(name, path) for of in scenes.values() for name, path in of.given().items()]
+    frames = {path.parent for name, path in beside if name in FRAMES}
+    flows = {path.parent for name, path in beside if name not in FRAMES}
+    check_no_frames(_one_a_folder(outputs), frames)
+    check_no_flows(_one_a_folder(outputs), {path.parent for path in scenes} | flows)
+
+
+def _one_a_folder(outputs: Iterable[Path]) -> Collection[Path]:
+    """Return an output of each folder, which stands for those beside it, of the same suffix."""
+    return {output.parent: output for output in outputs}.values()
 
 
 def _images_of(folder: Path, output: Path) -> dict[Path, Path]:

@@ -92,19 +92,19 @@ def files_of(video: Path) -> list[Path] | None:
     return None if video == STDIN or _is_camera(video) else [video]
 
 
-def would_be_a_frame(output: Path, video: Path) -> bool:
-    """Return whether a file would be one of a video's frames, or take its place, once written."""
-    if output.suffix.lower() not in IMAGE_SUFFIXES:
-        return False
-    folder = os.path.realpath(output.parent)
+def places_of_frames(video: Path) -> set[tuple[str, str | None]]:
+    """Return where an image would be one of a video's frames, or take its place, once written.
+
+    Returns:
+        folders, without links, and the suffix that the image would need there; None for any.
+    """
     if video.is_dir():
-        return folder == os.path.realpath(video)
+        return {(os.path.realpath(video), None)}
     if _exists(video) or not is_pattern(video):
-        return False
+        return set()
     if not has_magic(str(video)):
-        return folder == os.path.realpath(video.parent)
-    beside = {(os.path.realpath(path.parent), path.suffix) for path in files_of(video) or ()}
-    return (folder, output.suffix) in beside
+        return {(os.path.realpath(video.parent), None)}
+    return {(os.path.realpath(path.parent), path.suffix) for path in files_of(video) or ()}
 
 
 def _expanded(inputs: Sequence[str], lists: Sequence[Path]) -> Iterator[str]:

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 
 from pwcflow.flow_file import read_flow
-from pwcflow.image_file import write_image
+from pwcflow.image_file import read_image, write_image
 from pwcflow.opencv_log import quiet_codecs
 from pwcflow.pipeline import estimate_video
 from pwcflow.runs.video_outputs import VideoOutputs
@@ -62,6 +62,17 @@ def frames_of(path):
     while (frame := capture.read()[1]) is not None:
         frames.append(cv2.cvtColor(frame, cv2.COLOR_BGR2RGB))
     return fps, frames
+
+
+def left(picture, height=HEIGHT, width=WIDTH):
+    """The level of the frame beside its flow, in a picture of the style `side`."""
+    assert picture.shape == (height, 2 * width, 3)
+    return picture[:, : width * 7 // 8].mean()
+
+
+def lefts(folder, height=HEIGHT, width=WIDTH):
+    pictures = map(read_image, sorted(folder.rglob("*.png")))
+    return [left(picture, height, width) for picture in pictures]
 
 
 def names_in(folder):

@@ -26,6 +26,8 @@ from tests.gray_frames import (
     frames_folder,
     frames_of,
     gray,
+    left,
+    lefts,
     names_in,
     run,
     video_file,
@@ -34,16 +36,6 @@ from tests.gray_frames import (
 SIDE = Look(style="side")
 SIDE_OPTION = "--style", "side"
 LEVELS = [20, 60, 100, 140, 180]
-
-
-def left(picture):
-    """The level of the frame beside the colours."""
-    assert picture.shape == (HEIGHT, 2 * WIDTH, 3)
-    return picture[:, : WIDTH - 8].mean()
-
-
-def lefts(folder):
-    return [left(read_image(path)) for path in sorted(folder.rglob("*.png"))]
 
 
 def test_the_frames_are_those_that_the_flows_were_made_of(tmp_path, estimator):
@@ -169,7 +161,7 @@ def test_a_video_of_another_number_of_frames_is_told_before_anything_is_written(
     assert names_in(tmp_path) == sorted([*before, "clip.mp4"])
 
 
-NAME_THEM = "name a folder or video of just those frames with --frame"
+NAME_THEM = "name their folder or video with --frame"
 
 
 def told_of(flows, out, reason):

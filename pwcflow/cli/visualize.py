@@ -81,8 +81,9 @@ def visualize(
         typer.Option(
             metavar="FILE",
             readable=False,
-            help="The first frame; of a folder of flows the folder of all frames, or the video.  "
-            "[default: what pwcflow.json beside the flows names, for styles that need it]",
+            help="The first frame; of a folder of flows the folder of all frames, or the video: "
+            "just theirs, or the whole of which pwcflow.json tells what was taken.  [default: "
+            "what pwcflow.json beside the flows names, for styles that need it]",
         ),
     ] = None,
     second: Annotated[
@@ -119,8 +120,8 @@ def visualize(
 
     Unknown pixels are black. A folder has one scale for all its files, so that a vector has one
     colour throughout; folders in it are gone into, and are the same in OUT, but a video is of one
-    folder alone. There, --frame names a folder or video of as many frames and one more, --truth
-    and --backward folders of flows of the same names.
+    folder alone. There, --frame names a folder or video of as many frames and one more, or that
+    from which `pwcflow video` took them; --truth and --backward folders of flows of the same names.
     """
     with friendly_errors(quiet):
         from pwcflow.pipeline.visualize import (

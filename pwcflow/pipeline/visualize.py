@@ -112,8 +112,10 @@ def visualize_folder(
             one of all, but at least 1 px.
         look: the style, and what belongs to it.
         beside: folders with what the style needs beside the flows; see `scenes_of`. Of one folder
-            `frame` may be a video of just the frames that the flows are of. Where it is None and
-            the style needs frames, they are those that the records beside the flows tell of.
+            `frame` may be a video of just the frames that the flows are of. A video or a folder
+            with others, too, is taken of as the record beside the flows tells, if that gives as
+            many as there should be. Where it is None and the style needs frames, they are those
+            that the records beside the flows tell of.
         progress: show a progress bar on stderr.
 
     Returns:
@@ -201,7 +203,7 @@ def _pictures_of(
 ) -> FlowPictures:
     """Return the pictures of a folder's flows, once nothing speaks against writing `outputs`."""
     frames = _frames_of_all(folder, flow_files, look, beside)
-    scenes = scenes_of(folder, flow_files, replace(beside, frame=None) if frames else beside)
+    scenes = scenes_of(folder, flow_files, beside, frames.folders if frames else ())
     _check_inputs(outputs, scenes, frames)
     _check_folders(outputs, scenes)
     return FlowPictures(scenes, look, max_flow, frames)
@@ -210,7 +212,7 @@ def _pictures_of(
 def _frames_of_all(
     folder: Path, flow_files: Sequence[Path], look: Look, beside: SceneFiles
 ) -> FlowFrames | None:
-    """Return what gives the frames of a folder's flows; None where that is a folder, or nothing.
+    """Return what gives the frames of a folder's flows that are not simply those of a folder.
 
     Raises:
         ValueError: the flows cannot be drawn with what is beside them.
@@ -222,11 +224,13 @@ def _frames_of_all(
     there = [*beside.given(), *(FRAMES if beside.frame or are_to_be_found else ())]
     check_parts(look, there, beside.given())
     if are_to_be_found:
-        remedy = "name a folder or video of just those frames with --frame"
+        remedy = "name their folder or video with --frame"
         return FlowFrames.recorded(flow_files, remedy)
-    if beside.frame and beside.frame.is_file():
+    if not beside.frame:
+        return None
+    if beside.frame.is_file():
         return FlowFrames.of_video(flow_files, beside.frame)
-    return None
+    return FlowFrames.of_folders(folder, flow_files, beside.frame)
 
 
 def _are_to_be_found(flows: Path, look: Look, beside: SceneFiles) -> bool:

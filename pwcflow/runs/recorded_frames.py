@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pwcflow.errors import PwcFlowError, VideoError
 from pwcflow.flow_file import kind_of
-from pwcflow.frame_selection import selection_of
-from pwcflow.runs.provenance import RECORD_NAME, Record, input_of, record_or_fault
+from pwcflow.frame_selection import FrameSelection, selection_of
+from pwcflow.runs.provenance import RECORD_NAME, Record, input_of, read_record, record_or_fault
 from pwcflow.video import FrameSource, open_frames
 from pwcflow.video.find import files_of
 
@@ -59,6 +60,24 @@ def recorded_frames(flow_files: Sequence[Path]) -> RecordedFrames:
     except PwcFlowError as error:
         return replace(known, why_none=str(error), has_remedy=True)
     return replace(known, open=open_them, path=path, fps=fps or known.fps)
+
+
+def recorded_selection(flow_files: Sequence[Path]) -> FrameSelection | None:
+    """Return which frames the record beside flows, all of one folder, tells were taken.
+
+    Returns:
+        None without a record, or where it does not tell, or is of other flows.
+
+    Raises:
+        OutputError: the record is there and cannot be read.
+    """
+    record = read_record(flow_files[0].parent)
+    settings = record.get("input", {}).get("settings") if record else None
+    if settings is None or any(frame_number_of(path) is None for path in flow_files):
+        return None
+    with suppress(ValueError):
+        return selection_of(settings)
+    return None
 
 
 def has_record(flows: Path) -> bool:

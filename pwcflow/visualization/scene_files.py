@@ -64,7 +64,10 @@ def own_parts(flow_file: Path) -> tuple[str, ...]:
 
 
 def scenes_of(
-    folder: Path, flow_files: Sequence[Path], beside: SceneFiles
+    folder: Path,
+    flow_files: Sequence[Path],
+    beside: SceneFiles,
+    without_frames: Collection[Path] = (),
 ) -> Mapping[Path, SceneFiles]:
     """Return what belongs to each flow file of a folder, by the flow file.
 
@@ -74,6 +77,7 @@ def scenes_of(
         beside: folders with the same folders in them. In those of `frame` are the frames of a
             video, one more than there are flows, and in the same order: each flow goes from one to
             the next. `truth` and `backward` hold flows of the same names, with any suffix.
+        without_frames: folders of flows whose frames are not to be found.
 
     Raises:
         ImageError: the frames are not as many.
@@ -82,7 +86,9 @@ def scenes_of(
     found: dict[Path, SceneFiles] = {}
     for parent, paths in by_folder(flow_files).items():
         place = parent.relative_to(folder)
-        frames = _frames(beside.frame / place, paths) if beside.frame else [None] * (len(paths) + 1)
+        frames: list[Path | None] = [None] * (len(paths) + 1)
+        if beside.frame and parent not in without_frames:
+            frames = _frames(beside.frame / place, paths)
         others = {
             name: _alike(root / place, paths)
             for name, root in beside.given().items()

@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager, suppress
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
-from pwcflow.flow_file import Flow
+import numpy.typing as npt
+
 from pwcflow.processors import usable_processors
 
 _MOST_ITEMS = 16  # as many frames as the estimator takes at a time at most
@@ -65,14 +66,14 @@ def _loaded(job: Future[Callable[[], Loaded] | None]) -> Loaded | None:
 
 
 class WriteBehind(AbstractContextManager["WriteBehind"]):
-    """Lets threads write flows, and counts in order those that are in all their places.
+    """Lets threads write flows or pictures, and counts in order those in all their places.
 
     A context manager. Leaving it waits for the threads: for all they were handed, or, when a writer
     has failed or the user insists, for what they are at. Flows that are not counted then are
     undone, so that those on disk leave no gap.
 
     Attributes:
-        written: how many flows, from the first on, are in all their places.
+        written: how many, from the first on, are in all their places.
     """
 
     def __init__(self, writers: Sequence[Writer], undo: Callable[[int], object]) -> None:
@@ -109,7 +110,7 @@ class WriteBehind(AbstractContextManager["WriteBehind"]):
         for number, _ in self._waiting:
             self._undo(number)
 
-    def write(self, flow: Flow) -> None:
+    def write(self, flow: npt.NDArray[Any]) -> None:
         """Hand in the next flow, waiting while `items_at_once` are not written.
 
         Raises:
@@ -144,7 +145,7 @@ class WriteBehind(AbstractContextManager["WriteBehind"]):
 def _submit(
     steps: Sequence[tuple[Callable[[int, Any], object], ThreadPoolExecutor]],
     number: int,
-    flow: Flow,
+    flow: npt.NDArray[Any],
 ) -> Future[object]:
     """Queue all steps for a flow, and return the last one's job."""
     (first, threads), *others = steps

@@ -159,6 +159,18 @@ def test_an_output_folder_is_made_with_its_parents_and_images_in_it_are_replaced
         assert names_in(tmp_path / "new" / "colours") == ["a.png"]
 
 
+def test_a_picture_that_cannot_be_written_is_told_and_those_before_it_are_there(tmp_path):
+    flows, out = tmp_path / "flows", tmp_path / "out"
+    flows.mkdir()
+    for name in ("a.flo", "b.flo", "c.flo", "d.flo"):
+        write_flow(flows / name, flow_with((1, 0)))
+    (out / "c.png").mkdir(parents=True)
+    with pytest.raises(OutputError, match=r"cannot write .*c\.png"):
+        visualize_folder(flows, out)
+    assert names_in(out)[:3] == ["a.png", "b.png", "c.png"]
+    assert read_image(out / "b.png").shape == (4, 6, 3)
+
+
 def test_a_picture_among_the_flows_is_to_be_moved_out(tmp_path):
     write_flow(tmp_path / "a.flo", flow_with((1, 0)))
     write_image(tmp_path / "photo.png", np.zeros((4, 6, 3), np.uint8))

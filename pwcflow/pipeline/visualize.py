@@ -20,10 +20,12 @@ from pwcflow.outputs import (
     check_nothing_lost,
     make_folder,
 )
+from pwcflow.overlap import WriteBehind
 from pwcflow.pipeline.flow_frames import FlowFrames
 from pwcflow.pipeline.flow_pictures import FlowPictures
 from pwcflow.pipeline.flow_tree import flow_files_below
 from pwcflow.pipeline.summary import error_summary
+from pwcflow.processors import usable_processors
 from pwcflow.progress import progress_bar
 from pwcflow.runs.recorded_frames import has_record, recorded_frames
 from pwcflow.video import DEFAULT_FPS
@@ -31,6 +33,7 @@ from pwcflow.video_writer import check_video_suffix, color_writer
 from pwcflow.visualization import (
     DEFAULT_LOOK,
     Look,
+    Picture,
     check_parts,
     draw,
     picture_size,
@@ -128,11 +131,19 @@ def visualize_folder(
     images = _images_of(folder, output)
     check_folder(output, f"{folder} is a folder, so its images go into a folder")
     pictures = _pictures_of(folder, list(images), images.values(), look, beside, max_flow)
-    with progress_bar(pictures.readings, progress, unit="file") as bar:
+    files = list(images.values())
+
+    def write(number: int, picture: Picture) -> None:
+        write_image(files[number], picture)
+
+    with (
+        progress_bar(pictures.readings, progress, unit="file") as bar,
+        WriteBehind([[(write, usable_processors())]], undo=lambda _: None) as behind,
+    ):
         for flow_file, picture in pictures.drawn(bar.update):
-            image = images[flow_file]
-            make_folder(image.parent)
-            write_image(image, picture)
+            make_folder(images[flow_file].parent)
+            behind.write(picture)
+        behind.finish()
     return _summary(folder, output, pictures.scores, pictures.scale_px, max_flow, look)
 
 
